@@ -1,0 +1,1 @@
+"""The pure room: values and decisions, no input or output."""

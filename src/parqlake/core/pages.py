@@ -1,0 +1,202 @@
+"""Statistics pages: min and max keys of one column over one segment, packed for fast comparison.
+
+A page maps 64-bit order keys to narrow codes by subtracting the smallest (frame of reference). Code 0 is below
+every key of the page and the greatest code above, so that unknown bounds and all-NULL row groups need no list
+of exceptions. String keys first drop the page's common prefix and keep the next 8 bytes. All mappings are
+monotone and compared non-strictly, so a page never rules out a row group that could match.
+"""
+
+from __future__ import annotations
+
+import os.path
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from parqlake.core.model import BoolArray, ColumnStatistics, IntArray, UintArray
+
+MAX_KEY = 2**64 - 1
+KEY_BYTES = 64
+"""String keys, of data and of literals alike, are cut to this many bytes."""
+MAX_BYTES = b"\xff" * (KEY_BYTES + 1)
+"""Stands for an unknown upper bound of a string; greater than every key."""
+PAGE_KEY_BYTES = 32
+ROW_GROUPS_PER_PAGE = 16_384
+
+Key = int | bytes
+_HEADER = struct.Struct("<BBQQH")
+_DTYPES = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+_FIXED, _BYTES = 0, 1
+_UNKNOWN_NULLS = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Keys of one column, both ends included; what a predicate asks of a statistics page."""
+
+    column_id: int
+    low: Key
+    high: Key
+
+    @property
+    def low_bytes(self) -> bytes:
+        """The low end as the catalog compares it."""
+        return page_key(self.low)
+
+    @property
+    def high_bytes(self) -> bytes:
+        """The high end as the catalog compares it."""
+        return page_key(self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedPage:
+    """A page as the catalog stores it."""
+
+    column_id: int
+    min_key: bytes
+    max_key: bytes
+    data: bytes
+    nulls: bytes | None
+    """None: no NULL in any row group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page ready for comparison."""
+
+    mins: npt.NDArray[Any]
+    maxs: npt.NDArray[Any]
+    base: int
+    top: int
+    prefix: bytes | None
+    nulls: IntArray | None
+    """NULLs of each row group, -1 if unknown; None: no NULL in any of them."""
+
+    def overlaps(self, low: Key, high: Key) -> BoolArray:
+        """Which row groups may hold a non-NULL value in [low, high]."""
+        result: BoolArray = (self.mins <= self._code(high)) & (self.maxs >= self._code(low))
+        return result
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that the page takes in a cache."""
+        return self.mins.nbytes + self.maxs.nbytes + (0 if self.nulls is None else self.nulls.nbytes)
+
+    def bounds(self, index: int) -> tuple[Key | None, Key | None] | None:
+        """Stored (low, high) of one row group, None where unknown; None if it holds only NULLs."""
+        low, high = int(self.mins[index]), int(self.maxs[index])
+        return None if low > high else (self._key(low), self._key(high))
+
+    def _key(self, code: int) -> Key | None:
+        if code in (0, int(np.iinfo(self.mins.dtype).max)):
+            return None
+        number = self.base + code - 1
+        return number if self.prefix is None else self.prefix + struct.pack(">Q", number).rstrip(b"\0")
+
+    def _code(self, key: Key) -> Any:
+        number = key if isinstance(key, int) else _number(key, self.prefix or b"")
+        dtype = self.mins.dtype.type
+        if number < self.base:
+            return dtype(0)
+        if number > self.top:
+            return dtype(np.iinfo(dtype).max)
+        return dtype(number - self.base + _shift(self.base, self.top))
+
+
+def page_key(key: Key) -> bytes:
+    """A key as the catalog's own comparison (memcmp) sees it."""
+    return struct.pack(">Q", key) if isinstance(key, int) else key[:PAGE_KEY_BYTES]
+
+
+def pack_column(parts: Sequence[ColumnStatistics]) -> PackedPage:
+    """Packs one column's statistics of several files, in order, into a page."""
+    nulls = _pack_nulls(np.concatenate([part.nulls for part in parts]))
+    column_id = parts[0].column_id
+    if isinstance(parts[0].mins, list):
+        low_keys: list[bytes] = [key for part in parts for key in part.mins]  # type: ignore[misc]
+        high_keys: list[bytes] = [key for part in parts for key in part.maxs]  # type: ignore[misc]
+        real = [key for keys in (low_keys, high_keys) for key in keys if key != b"" and key != MAX_BYTES]
+        prefix = os.path.commonprefix([min(real), max(real)]) if real else b""
+        numbers = [np.array([_clipped(key, prefix) for key in keys], dtype=np.uint64) for keys in (low_keys, high_keys)]
+        data = _pack_numbers(numbers[0], numbers[1], _BYTES, prefix)
+        pairs = [(low, high) for low, high in zip(low_keys, high_keys, strict=True) if low <= high]
+        low_key = page_key(min((low for low, _ in pairs), default=MAX_BYTES))
+        high_key = page_key(max((high for _, high in pairs), default=b""))
+        return PackedPage(column_id, low_key, high_key, data, nulls)
+    mins: UintArray = np.concatenate([part.mins for part in parts])
+    maxs: UintArray = np.concatenate([part.maxs for part in parts])
+    usable = mins <= maxs
+    low_number = int(mins[usable].min()) if usable.any() else MAX_KEY
+    high_number = int(maxs[usable].max()) if usable.any() else 0
+    return PackedPage(
+        column_id, page_key(low_number), page_key(high_number), _pack_numbers(mins, maxs, _FIXED, b""), nulls
+    )
+
+
+def unpack(data: bytes, nulls: bytes | None) -> Page:
+    """Makes a stored page ready for comparison."""
+    kind, width, base, top, prefix_length = _HEADER.unpack_from(data)
+    start = _HEADER.size + prefix_length
+    prefix = data[_HEADER.size : start] if kind == _BYTES else None
+    codes = np.frombuffer(data, dtype=_DTYPES[width], offset=start)
+    half = len(codes) // 2
+    return Page(codes[:half], codes[half:], base, top, prefix, _unpack_nulls(nulls))
+
+
+def unknown_statistics(column_id: int, row_groups: int, *, as_bytes: bool) -> ColumnStatistics:
+    """Statistics that rule nothing out."""
+    nulls = np.full(row_groups, -1, dtype=np.int64)
+    if as_bytes:
+        return ColumnStatistics(column_id, [b""] * row_groups, [MAX_BYTES] * row_groups, nulls)
+    mins = np.zeros(row_groups, dtype=np.uint64)
+    return ColumnStatistics(column_id, mins, np.full(row_groups, MAX_KEY, dtype=np.uint64), nulls)
+
+
+def _shift(base: int, top: int) -> int:
+    return 0 if top - base >= MAX_KEY - 1 else 1
+
+
+def _pack_numbers(mins: UintArray, maxs: UintArray, kind: int, prefix: bytes) -> bytes:
+    both = np.concatenate([mins, maxs])
+    real = both[(both != 0) & (both != MAX_KEY)]
+    base, top = (int(real.min()), int(real.max())) if len(real) else (1, 1)
+    if _shift(base, top) == 0:
+        base, top = 0, MAX_KEY
+    span = top - base + 2
+    width = next(w for w in (1, 2, 4, 8) if span < 2 ** (8 * w) or w == 8)
+    shift = _shift(base, top)
+    codes = both - np.uint64(base) + np.uint64(shift)
+    codes[both == 0] = 0
+    codes[both == MAX_KEY] = 2 ** (8 * width) - 1
+    return _HEADER.pack(kind, width, base, top, len(prefix)) + prefix + codes.astype(_DTYPES[width]).tobytes()
+
+
+def _number(key: bytes, prefix: bytes) -> int:
+    if key.startswith(prefix):
+        return int.from_bytes(key[len(prefix) : len(prefix) + 8].ljust(8, b"\0"), "big")
+    return -1 if key < prefix else MAX_KEY + 1
+
+
+def _clipped(key: bytes, prefix: bytes) -> int:
+    if key == MAX_BYTES:
+        return MAX_KEY
+    return min(max(_number(key, prefix), 0), MAX_KEY)
+
+
+def _pack_nulls(nulls: IntArray) -> bytes | None:
+    if not nulls.any():
+        return None
+    return np.where((nulls < 0) | (nulls >= _UNKNOWN_NULLS), _UNKNOWN_NULLS, nulls).astype("<u4").tobytes()
+
+
+def _unpack_nulls(data: bytes | None) -> IntArray | None:
+    if data is None:
+        return None
+    nulls = np.frombuffer(data, dtype="<u4").astype(np.int64)
+    nulls[nulls == _UNKNOWN_NULLS] = -1
+    return nulls

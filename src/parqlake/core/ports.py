@@ -1,0 +1,385 @@
+"""The ports: what the use cases ask of catalogs, stores and engines.
+
+Adapters implement these and know nothing of one another; `wiring.py` brings them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from parqlake.core.model import (
+    DataFile,
+    FileEntry,
+    Head,
+    Operation,
+    Segment,
+    Snapshot,
+    TableInfo,
+    Tag,
+    TransactionRecord,
+)
+from parqlake.core.names import TableName
+from parqlake.core.pages import KeyRange, Page
+from parqlake.core.predicates.tree import Predicate
+
+# ------------------------------------------------------------------------------------------------ store
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """What a listing says of one file."""
+
+    path: str
+    size_bytes: int
+
+
+class Store(Protocol):
+    """Immutable files under one root. All paths are relative to it, with `/`, and never leave it."""
+
+    @property
+    def url(self) -> str:
+        """The root as people write it, without secrets."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the files lie in a file system of this machine."""
+
+    @property
+    def filesystem(self) -> Any:
+        """The fsspec file system, for engines that want one."""
+
+    def arrow_filesystem(self) -> Any:
+        """The same files as a `pyarrow.fs.FileSystem`; the native one where there is one."""
+
+    def full_path(self, path: str) -> str:
+        """The path inside `filesystem` and `arrow_filesystem()`. Raises `UnsafePathError` for a way out."""
+
+    def full_url(self, path: str) -> str:
+        """The address that DuckDB or Spark would open: a plain path if local, else `protocol://…`."""
+
+    def prepare_root(self) -> None:
+        """Creates the root if needed and proves that it can be written to, or raises."""
+
+    def make_folders(self, paths: Iterable[str]) -> None:
+        """Creates the folders (not files) named, where the store has real folders."""
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Makes written files durable, and the folder entries that lead to them."""
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole content; `FileNotInStoreError` if there is none."""
+
+    def write_bytes(self, path: str, data: bytes, *, exclusive: bool = False) -> bool:
+        """Writes a small file durably; with `exclusive`, returns False if one is already there."""
+
+    def exists(self, path: str) -> bool:
+        """Whether a file lies at the path."""
+
+    def list_files(self, prefix: str) -> Iterable[StoredFile]:
+        """All files below the folder, however deep; none if the folder is missing."""
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Deletes files; those already gone are no error."""
+
+
+# ------------------------------------------------------------------------------------------------ engines
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A finished Parquet file, as handed to `file_visitor`.
+
+    Attributes:
+        path: the file's path, relative to the table's location.
+        metadata: the writer's own `pyarrow.parquet.FileMetaData`.
+        size: bytes on the store.
+    """
+
+    path: str
+    metadata: Any
+    size: int
+
+
+FileVisitor = Callable[[WrittenFile], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSpec:
+    """How data becomes files: everything an engine needs to know, and nothing of catalogs."""
+
+    location: str
+    """Folder of the table, relative to the store's root."""
+    schema: pa.Schema
+    """The table's schema, with field ids in the metadata of each field."""
+    partition_by: tuple[str, ...] = ()
+    sort_by: tuple[str, ...] = ()
+    target_file_bytes: int = 128 * 1024 * 1024
+    max_rows_per_file: int | None = None
+    row_group_rows: int = 1024 * 1024
+    row_group_bytes: int = 64 * 1024 * 1024
+    compression: str = "zstd"
+    memory_bytes: int = 256 * 1024 * 1024
+    """How much a partitioned write may hold in memory before it spills."""
+    footer: Mapping[str, str] = field(default_factory=dict)
+    """Key-value metadata for each file's footer."""
+    file_visitor: FileVisitor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """One file to read: which row groups of it, and the rows and bytes they hold."""
+
+    path: str
+    """Relative to the store's root."""
+    size_bytes: int
+    row_groups: tuple[int, ...] | None
+    """None: all of them."""
+    row_count: int
+    """Rows in the row groups named."""
+    partition: Mapping[str, Any]
+    file_id: int
+    schema_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """What to read: a pure value. Engines carry it out as it stands."""
+
+    schema: pa.Schema
+    """The table's schema at the version read."""
+    files: tuple[PlannedFile, ...]
+    predicate: Predicate | None = None
+    """Bound; rows for which it is not TRUE are left out. None keeps all."""
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+
+
+class Engine(Protocol):
+    """Carries plans out; decides nothing, commits nothing."""
+
+    @property
+    def name(self) -> str:
+        """How users choose it: `engine="…"`."""
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Raises `UnsupportedTypeError`, naming the column, for what this engine cannot hold."""
+
+    def write(self, data: pa.RecordBatchReader, spec: WriteSpec, store: Store) -> list[DataFile]:
+        """Writes the rows, whose schema is exactly `spec.schema`, to final files and describes them.
+
+        Streams: memory is bounded by the open row groups, not by the data. The files are durable on
+        return. On an exception files may be left behind; no version refers to them.
+        """
+
+    def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
+        """Reads what the plan names and writes it again by the spec, streaming."""
+
+
+class Reader(Protocol):
+    """Turns a plan into Arrow data."""
+
+    def dataset(self, plan: ReadPlan, store: Store) -> Any:
+        """A `pyarrow.dataset.FileSystemDataset` of exactly the planned row groups, unfiltered within them."""
+
+    def batches(self, plan: ReadPlan, store: Store) -> pa.RecordBatchReader:
+        """The rows, filtered, projected, limited, and cast to the plan's schema, as a stream."""
+
+
+# ------------------------------------------------------------------------------------------------ catalog
+
+
+@dataclass(frozen=True, slots=True)
+class NewSnapshot:
+    """What one commit does to one table, with every decision made: the catalog only writes it down."""
+
+    table_id: int
+    base: Head
+    """The head that was locked; the new version is `base.version + 1`."""
+    operation: Operation
+    data_change: bool
+    add: Sequence[DataFile]
+    remove: Sequence[FileEntry]
+    """Live files to mark as removed by this version."""
+    schema: pa.Schema | None = None
+    """A new schema, or None to keep the one of `base`."""
+    readd: Sequence[FileEntry] = ()
+    """Entries of earlier versions that become live again under a new file id (restore)."""
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+class CatalogReader(Protocol):
+    """One consistent view of the catalog: all answers come from the same moment."""
+
+    def table(self, name: TableName) -> TableInfo | None:
+        """The live table of that name."""
+
+    def table_by_id(self, table_id: int) -> TableInfo | None:
+        """The table, dropped or not."""
+
+    def tables(self, namespace: str | None = None) -> list[TableInfo]:
+        """All live tables, by name."""
+
+    def dropped_tables(self, name: TableName) -> list[TableInfo]:
+        """Dropped tables that last bore that name, latest drop first."""
+
+    def head(self, table_id: int) -> Head:
+        """The newest version of one table; `TableNotFoundError` if the id is unknown."""
+
+    def heads(self) -> dict[int, Head]:
+        """The newest version of every live table, all from one moment."""
+
+    def schema(self, table_id: int, schema_id: int) -> pa.Schema:
+        """A schema of the table's history, with field ids."""
+
+    def snapshot(self, table_id: int, version: int) -> Snapshot | None:
+        """One version."""
+
+    def snapshots(self, table_id: int, *, limit: int | None = None, after: int = 0) -> list[Snapshot]:
+        """Versions above `after`, newest first."""
+
+    def snapshot_as_of(self, table_id: int, moment: datetime) -> Snapshot | None:
+        """The newest version committed at or before the moment."""
+
+    def tags(self, table_id: int) -> list[Tag]:
+        """All tags of a table, by name."""
+
+    def files(self, table_id: int, version: int, file_ids: Sequence[int] | None = None) -> list[FileEntry]:
+        """Files that belong to the version (of those ids, if given), by file id."""
+
+    def files_added(self, table_id: int, *, after: int, until: int) -> list[FileEntry]:
+        """Files with `after < added <= until`, whether or not still live."""
+
+    def files_removed(self, table_id: int, *, after: int, until: int) -> list[FileEntry]:
+        """Files with `after < removed <= until`."""
+
+    def segment_ids(self, table_id: int, version: int, ranges: Sequence[KeyRange] = ()) -> list[int]:
+        """Segments that may hold row groups of the version inside all ranges, from page bounds alone."""
+
+    def segments(self, table_id: int, segment_ids: Sequence[int]) -> list[Segment]:
+        """The segments, in the order asked for."""
+
+    def pages(self, table_id: int, column_id: int, segment_ids: Sequence[int]) -> dict[int, Page]:
+        """Statistics pages of a column by segment; a missing one means unknown."""
+
+    def transaction(self, txn_id: str) -> TransactionRecord | None:
+        """One row of the registry."""
+
+    def transaction_by_key(self, idempotency_key: str) -> TransactionRecord | None:
+        """The committed transaction that used the key."""
+
+    def transactions(self, *, status: str | None = None, limit: int | None = None) -> list[TransactionRecord]:
+        """Rows of the registry, newest first."""
+
+
+class CatalogWriter(CatalogReader, Protocol):
+    """One SQL transaction that writes. It commits when its context ends well, and rolls back otherwise."""
+
+    def lock(self, table_ids: Iterable[int]) -> dict[int, Head]:
+        """Locks the heads, in sorted order, until the end; returns them as they now are.
+
+        Ids of dropped or unknown tables are missing from the answer.
+        """
+
+    def create_table(
+        self,
+        *,
+        uuid: str,
+        name: TableName,
+        location: str,
+        schema: pa.Schema,
+        partition_by: Sequence[str],
+        sort_by: Sequence[str],
+        properties: Mapping[str, str],
+        created_at: datetime,
+    ) -> TableInfo:
+        """Adds a table with head version 0; `TableExistsError` if the name is taken."""
+
+    def drop_table(self, table_id: int, at: datetime) -> None:
+        """Takes the table's name away and marks it as dropped; its files stay."""
+
+    def undrop_table(self, table_id: int, name: TableName) -> None:
+        """Gives a dropped table a name again; `TableExistsError` if it is taken."""
+
+    def rename_table(self, table_id: int, name: TableName) -> None:
+        """Changes the name; `TableExistsError` if it is taken. The location stays."""
+
+    def set_properties(self, table_id: int, properties: Mapping[str, str]) -> None:
+        """Replaces the table's properties."""
+
+    def set_tag(self, tag: Tag) -> None:
+        """Creates the tag, or moves it."""
+
+    def delete_tag(self, table_id: int, name: str) -> bool:
+        """Deletes the tag; False if there was none."""
+
+    def add_snapshot(self, new: NewSnapshot, *, txn_id: str, committed_at: datetime) -> Snapshot:
+        """Writes version `new.base.version + 1`.
+
+        Compare-and-swap on the head and on each file's `removed` mark: `ConflictError` if either is not
+        as expected. The commit time is moved up if needed, so that times rise with versions.
+        """
+
+    def finish_transaction(self, txn_id: str, *, versions: Mapping[int, int], at: datetime) -> None:
+        """Marks the open transaction as committed and binds its idempotency key.
+
+        `TransactionExpiredError` if it is not open any more; `IdempotencyKeyUsed` if the key is taken.
+        """
+
+    def add_tombstones(self, table_id: int, paths: Sequence[str], *, txn_id: str, reason: str, at: datetime) -> None:
+        """Records files that no version refers to."""
+
+
+class Catalog(Protocol):
+    """The one source of truth for which files make up which version of which table."""
+
+    @property
+    def url(self) -> str:
+        """Where it is, without secrets."""
+
+    @property
+    def lake_id(self) -> str:
+        """The identity that the catalog shares with its root."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether opening it just created it."""
+
+    def read(self) -> AbstractContextManager[CatalogReader]:
+        """A consistent view; cheap, nestable, safe in many threads."""
+
+    def write(self) -> AbstractContextManager[CatalogWriter]:
+        """A SQL transaction.
+
+        Raises on leaving: `CatalogBusyError` if it could not begin in time or was chosen as a victim
+        (certainly nothing was committed), `UnknownOutcomeError` if the connection broke during COMMIT.
+        """
+
+    def begin_transaction(self, record: TransactionRecord, table_ids: Sequence[int] = ()) -> None:
+        """Registers an open transaction, before its first file is written."""
+
+    def renew_lease(self, txn_id: str, lease: timedelta) -> bool:
+        """Moves the lease of an open transaction on; False if it is not open any more."""
+
+    def abort_transaction(self, txn_id: str) -> bool:
+        """Marks an open transaction as aborted, so that it can never commit.
+
+        Waits for a COMMIT that is under way. False if it had ended already: look it up then.
+        """
+
+    def close(self) -> None:
+        """Closes all connections. Closing twice is no error."""
+
+
+class IdempotencyKeyUsed(Exception):
+    """The key belongs to a transaction that is committed; its result is the answer."""
+
+    def __init__(self, txn_id: str) -> None:
+        """Carries the id of the transaction that used the key first."""
+        super().__init__(txn_id)
+        self.txn_id = txn_id
