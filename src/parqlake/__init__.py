@@ -1,5 +1,63 @@
-"""parqlake: a Pythonic, ACID lakehouse on plain Parquet."""
+"""parqlake: a Pythonic, ACID lakehouse on plain Parquet.
+
+Example:
+    >>> import parqlake
+    >>> lake = parqlake.connect("warehouse")    # doctest: +SKIP
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from parqlake._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from parqlake.core import errors
+    from parqlake.core.errors import ParqlakeError
+    from parqlake.core.ports import WrittenFile
+    from parqlake.table.lake import Lake
+    from parqlake.table.result import WriteResult
+    from parqlake.table.scan import Scan
+    from parqlake.table.table import Table
+    from parqlake.table.transaction import Transaction
+    from parqlake.wiring import connect
+
+__all__ = [
+    "Lake",
+    "ParqlakeError",
+    "Scan",
+    "Table",
+    "Transaction",
+    "WriteResult",
+    "WrittenFile",
+    "__version__",
+    "connect",
+    "errors",
+]
+
+_HOMES = {
+    "Lake": "parqlake.table.lake",
+    "ParqlakeError": "parqlake.core.errors",
+    "Scan": "parqlake.table.scan",
+    "Table": "parqlake.table.table",
+    "Transaction": "parqlake.table.transaction",
+    "WriteResult": "parqlake.table.result",
+    "WrittenFile": "parqlake.core.ports",
+    "connect": "parqlake.wiring",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a public name when it is first used, so that `import parqlake` costs next to nothing."""
+    from importlib import import_module
+
+    if name == "errors":
+        return import_module("parqlake.core.errors")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'parqlake' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -1,9 +1,9 @@
 """Order keys: every value of every prunable type as a number or bytes whose order is the value's order.
 
 Integers, booleans, dates and times are shifted to unsigned; doubles become their sign-flipped bits, with -0.0 made
-0.0 and NaN above every number; timestamps count microseconds; decimals of more than 18 digits lose digits, rounded
-outward; strings and binary are their bytes. Keys of min round down and keys of max round up, so that bounds stay
-bounds.
+0.0 and NaN above every number; timestamps count microseconds, rounded outward; decimals are their unscaled integers,
+those beyond 64 bits clamped to the ends, so that widening a precision keeps old keys true; strings and binary are
+their bytes. All of it is monotone, so that bounds stay bounds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from parqlake.core.pages import KEY_BYTES, MAX_KEY, Key
 _OFFSET = 2**63
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 NAN_KEY = 0xFFF8_0000_0000_0000
-_DECIMAL_DIGITS = 18
 
 
 class Round(Enum):
@@ -33,7 +32,7 @@ class Round(Enum):
 
 def is_prunable(type_: pa.DataType) -> bool:
     """Whether values of the type have order keys."""
-    return has_bytes_keys(type_) or (
+    return has_bytes_keys(type_) or bool(
         pa.types.is_integer(type_)
         or pa.types.is_boolean(type_)
         or pa.types.is_floating(type_)
@@ -46,7 +45,7 @@ def is_prunable(type_: pa.DataType) -> bool:
 
 def has_bytes_keys(type_: pa.DataType) -> bool:
     """Whether keys of the type are bytes rather than numbers."""
-    return (
+    return bool(
         pa.types.is_string(type_)
         or pa.types.is_large_string(type_)
         or pa.types.is_string_view(type_)
@@ -58,11 +57,9 @@ def has_bytes_keys(type_: pa.DataType) -> bool:
 
 
 def is_exact(type_: pa.DataType) -> bool:
-    """Whether two different values always have different keys."""
+    """Whether different values have different keys (but for the two ends, where keys are clamped)."""
     if has_bytes_keys(type_):
         return False
-    if pa.types.is_decimal(type_):
-        return bool(type_.precision <= _DECIMAL_DIGITS)
     return not (pa.types.is_timestamp(type_) and type_.unit == "ns") and not (
         pa.types.is_time(type_) and type_.unit == "ns"
     )
@@ -110,8 +107,6 @@ def raw_key(value: Any, type_: pa.DataType, round_: Round) -> Key:
     number = int(value)
     if pa.types.is_timestamp(type_) or pa.types.is_time(type_):
         return integer_key(_micros(number, type_.unit, round_))
-    if pa.types.is_decimal(type_) and type_.precision > _DECIMAL_DIGITS:
-        return integer_key(_divide(number, 10 ** (type_.precision - _DECIMAL_DIGITS), round_))
     if pa.types.is_date64(type_):
         return integer_key(number // 86_400_000)
     return integer_key(number)
@@ -123,7 +118,7 @@ def scaled_integer(value: Decimal, scale: int) -> int:
     number = int("".join(map(str, digits)) or "0")
     shift = int(exponent) + scale
     number = number * 10**shift if shift >= 0 else number // 10**-shift
-    return -number if sign else number
+    return int(-number if sign else number)
 
 
 def key_value(key: Key | None, type_: pa.DataType) -> Any:
@@ -141,7 +136,7 @@ def key_value(key: Key | None, type_: pa.DataType) -> Any:
     if pa.types.is_boolean(type_):
         return bool(number)
     if pa.types.is_decimal(type_):
-        return Decimal(number).scaleb(max(type_.precision - _DECIMAL_DIGITS, 0) - type_.scale)
+        return Decimal(number).scaleb(-type_.scale)
     if pa.types.is_timestamp(type_):
         return pa.scalar(number, pa.timestamp("us", type_.tz)).as_py()
     if pa.types.is_time(type_):

@@ -24,7 +24,6 @@ BoolArray = npt.NDArray[np.bool_]
 class Operation(StrEnum):
     """What made a version."""
 
-    CREATE = "create"
     APPEND = "append"
     OVERWRITE = "overwrite"
     DELETE = "delete"

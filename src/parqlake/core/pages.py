@@ -8,7 +8,6 @@ monotone and compared non-strictly, so a page never rules out a row group that c
 
 from __future__ import annotations
 
-import os.path
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,6 +81,13 @@ class Page:
         result: BoolArray = (self.mins <= self._code(high)) & (self.maxs >= self._code(low))
         return result
 
+    def holds_any(self, keys: Sequence[Key]) -> BoolArray:
+        """Which row groups may hold one of the keys."""
+        codes = np.sort(np.array([self._code(key) for key in keys], dtype=self.mins.dtype))
+        nearest = np.searchsorted(codes, self.mins)
+        result: BoolArray = codes[np.minimum(nearest, len(codes) - 1)] <= self.maxs
+        return result & (nearest < len(codes))
+
     @property
     def size_bytes(self) -> int:
         """Memory that the page takes in a cache."""
@@ -118,10 +124,10 @@ def pack_column(parts: Sequence[ColumnStatistics]) -> PackedPage:
     nulls = _pack_nulls(np.concatenate([part.nulls for part in parts]))
     column_id = parts[0].column_id
     if isinstance(parts[0].mins, list):
-        low_keys: list[bytes] = [key for part in parts for key in part.mins]  # type: ignore[misc]
-        high_keys: list[bytes] = [key for part in parts for key in part.maxs]  # type: ignore[misc]
-        real = [key for keys in (low_keys, high_keys) for key in keys if key != b"" and key != MAX_BYTES]
-        prefix = os.path.commonprefix([min(real), max(real)]) if real else b""
+        low_keys: list[bytes] = [key for part in parts for key in part.mins]
+        high_keys: list[bytes] = [key for part in parts for key in part.maxs]
+        real = [key for keys in (low_keys, high_keys) for key in keys if key not in (b"", MAX_BYTES)]
+        prefix = _common_prefix(min(real), max(real)) if real else b""
         numbers = [np.array([_clipped(key, prefix) for key in keys], dtype=np.uint64) for keys in (low_keys, high_keys)]
         data = _pack_numbers(numbers[0], numbers[1], _BYTES, prefix)
         pairs = [(low, high) for low, high in zip(low_keys, high_keys, strict=True) if low <= high]
@@ -174,6 +180,11 @@ def _pack_numbers(mins: UintArray, maxs: UintArray, kind: int, prefix: bytes) ->
     codes[both == 0] = 0
     codes[both == MAX_KEY] = 2 ** (8 * width) - 1
     return _HEADER.pack(kind, width, base, top, len(prefix)) + prefix + codes.astype(_DTYPES[width]).tobytes()
+
+
+def _common_prefix(first: bytes, last: bytes) -> bytes:
+    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:length]
 
 
 def _number(key: bytes, prefix: bytes) -> int:

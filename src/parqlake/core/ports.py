@@ -142,6 +142,8 @@ class PlannedFile:
     """None: all of them."""
     row_count: int
     """Rows in the row groups named."""
+    read_bytes: int
+    """Compressed bytes of the row groups named, all columns."""
     partition: Mapping[str, Any]
     file_id: int
     schema_id: int
@@ -376,7 +378,7 @@ class Catalog(Protocol):
         """Closes all connections. Closing twice is no error."""
 
 
-class IdempotencyKeyUsed(Exception):
+class IdempotencyKeyUsed(Exception):  # noqa: N818 (not an error: the answer is known)
     """The key belongs to a transaction that is committed; its result is the answer."""
 
     def __init__(self, txn_id: str) -> None:

@@ -89,7 +89,8 @@ def check_partition_columns(names: Sequence[str], schema: pa.Schema) -> None:
         type_ = schema.field(name).type
         if pa.types.is_nested(type_) or pa.types.is_floating(type_) or pa.types.is_binary(type_):
             raise InvalidOptionError(
-                f'cannot partition by "{name}" of type {type_}; use a string, integer, date, time, decimal or boolean column'
+                f'cannot partition by "{name}" of type {type_}; '
+                "use a string, integer, date, time, decimal or boolean column"
             )
     if names and len(names) == len(schema):
         raise InvalidOptionError("partition_by names every column; leave at least one for the files")

@@ -57,6 +57,8 @@ def _column(
 ) -> ColumnStatistics:
     as_bytes = has_bytes_keys(type_)
     result = unknown_statistics(column_id, len(groups), as_bytes=as_bytes)
+    mins: Any = result.mins
+    maxs: Any = result.maxs
     known = is_prunable(type_)
     floating = pa.types.is_floating(type_)
     for number, group in enumerate(groups):
@@ -75,8 +77,8 @@ def _column(
             continue
         if floating and (nans is None or (number, index) in nans):
             high = MAX_KEY
-        result.mins[number] = low
-        result.maxs[number] = high
+        mins[number] = low
+        maxs[number] = high
     return result
 
 

@@ -1,0 +1,1 @@
+"""Use cases: lake, table, transaction, scan, write, history."""

@@ -1,0 +1,193 @@
+"""Lake: a catalog plus a root on a store; makes, finds, names and drops tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import uuid_utils
+
+from parqlake.core.errors import InvalidOptionError, TableExistsError, TableNotFoundError, suggestion
+from parqlake.core.model import TableInfo
+from parqlake.core.names import TableName, check_namespace, parse_table_name
+from parqlake.core.ports import CatalogReader
+from parqlake.core.schema import assign_field_ids, canonical_schema, check_columns_exist, check_partition_columns
+from parqlake.table.context import LakeContext, now
+from parqlake.table.options import check_properties
+from parqlake.table.sources import schema_of
+from parqlake.table.table import Table
+from parqlake.table.transaction import Transaction
+from parqlake.table.writes import check_key
+
+
+class Lake:
+    """Tables over one catalog and one store. Made by `parqlake.connect`; a context manager.
+
+    Safe to use from many threads; each process connects for itself.
+    """
+
+    def __init__(self, context: LakeContext) -> None:
+        """Made by `parqlake.connect`."""
+        self._context = context
+
+    def create_table(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        partition_by: Sequence[str] = (),
+        sort_by: Sequence[str] | None = None,
+        properties: Mapping[str, Any] | None = None,
+        if_exists: str = "error",
+    ) -> Table:
+        """Creates an empty table.
+
+        Args:
+            name: `namespace.name`.
+            schema: a `pyarrow.Schema`, or data to take the schema from.
+            partition_by: columns by whose values rows are laid into folders; few distinct values serve best.
+            sort_by: columns that rows are sorted by inside each row group.
+            properties: free text, and defaults for writes (`compression`, `target_mb_per_file`, …).
+            if_exists: `"error"`, or `"ignore"` to return the table that is there.
+
+        Raises:
+            TableExistsError: the name is taken.
+            InvalidNameError: the name, or a column's name, cannot be used.
+            UnsupportedTypeError: a column's type cannot be stored.
+
+        Example:
+            >>> lake.create_table("sales.orders", frame, partition_by=["region"])   # doctest: +SKIP
+        """
+        parsed = parse_table_name(name)
+        if if_exists not in ("error", "ignore"):
+            raise InvalidOptionError(f'if_exists={if_exists!r} is unknown; use "error" or "ignore"')
+        canonical = canonical_schema(schema_of(schema))
+        partitions = _names("partition_by", partition_by)
+        sorting = _names("sort_by", sort_by)
+        check_partition_columns(partitions, canonical)
+        check_columns_exist(sorting, canonical)
+        checked = check_properties(properties or {})
+        self._context.default_engine.check_schema(canonical)
+        identity = uuid_utils.uuid7().hex
+        try:
+            with self._context.catalog.write() as writer:
+                info = writer.create_table(
+                    uuid=identity,
+                    name=parsed,
+                    location=f"{parsed.namespace}/{parsed.name}-{identity[-12:]}",
+                    schema=assign_field_ids(canonical),
+                    partition_by=partitions,
+                    sort_by=sorting,
+                    properties=checked,
+                    created_at=now(),
+                )
+        except TableExistsError:
+            if if_exists == "error":
+                raise
+            return self.table(name)
+        return Table(self._context, info.table_id)
+
+    def table(self, name: str) -> Table:
+        """The table of that name; `TableNotFoundError`, with the closest name, if there is none."""
+        with self._context.catalog.read() as reader:
+            return Table(self._context, _found(reader, parse_table_name(name)).table_id)
+
+    def tables(self, namespace: str | None = None) -> list[str]:
+        """The names of all tables, or of those in one namespace, sorted."""
+        if namespace is not None:
+            check_namespace(namespace)
+        with self._context.catalog.read() as reader:
+            return sorted(str(info.name) for info in reader.tables(namespace))
+
+    def drop_table(self, name: str, *, if_missing: str = "error") -> None:
+        """Takes the table out of sight; its files stay until vacuum, and `undrop_table` brings it back."""
+        if if_missing not in ("error", "ignore"):
+            raise InvalidOptionError(f'if_missing={if_missing!r} is unknown; use "error" or "ignore"')
+        parsed = parse_table_name(name)
+        with self._context.catalog.write() as writer:
+            if if_missing == "ignore" and writer.table(parsed) is None:
+                return
+            info = _found(writer, parsed)
+            writer.lock([info.table_id])
+            writer.drop_table(info.table_id, now())
+
+    def undrop_table(self, name: str, *, rename_to: str | None = None) -> Table:
+        """Brings the table back that was dropped last under this name, under the same name or another."""
+        parsed = parse_table_name(name)
+        target = parsed if rename_to is None else parse_table_name(rename_to)
+        with self._context.catalog.write() as writer:
+            dropped = writer.dropped_tables(parsed)
+            if not dropped:
+                raise TableNotFoundError(
+                    f'no dropped table "{parsed}"; a table can be brought back once it was dropped'
+                )
+            writer.undrop_table(dropped[0].table_id, target)
+        return Table(self._context, dropped[0].table_id)
+
+    def rename_table(self, name: str, new_name: str) -> Table:
+        """Changes a table's name; its files stay where they are."""
+        parsed, target = parse_table_name(name), parse_table_name(new_name)
+        with self._context.catalog.write() as writer:
+            info = _found(writer, parsed)
+            if parsed != target:
+                writer.rename_table(info.table_id, target)
+        return Table(self._context, info.table_id)
+
+    def transaction(self, *, message: str | None = None, idempotency_key: str | None = None) -> Transaction:
+        """Begins a transaction over any number of tables: all changes become visible together, or none.
+
+        Args:
+            message: shown in the history of each table.
+            idempotency_key: a block that was committed with this key before does nothing.
+
+        Example:
+            >>> with lake.transaction(idempotency_key="job-7/batch-12") as tx:   # doctest: +SKIP
+            ...     tx.table("sales.orders").append(orders)
+            ...     tx.table("sales.lines").append(lines)
+        """
+        check_key(idempotency_key)
+        return Transaction(self._context, message=message, idempotency_key=idempotency_key)
+
+    @property
+    def url(self) -> str:
+        """The root, without secrets."""
+        return self._context.store.url
+
+    @property
+    def catalog_url(self) -> str:
+        """Where the catalog is, without secrets."""
+        return self._context.catalog.url
+
+    def close(self) -> None:
+        """Closes the catalog's connections. Closing twice is no error."""
+        self._context.catalog.close()
+
+    def __enter__(self) -> Lake:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Lake {self.url}, catalog {self.catalog_url}>"
+
+
+def _names(option: str, value: Sequence[str] | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    names = tuple(value)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidOptionError(f"{option}={value!r} must be a list of column names")
+    return names
+
+
+def _found(reader: CatalogReader, name: TableName) -> TableInfo:
+    info = reader.table(name)
+    if info is None:
+        known = [str(other.name) for other in reader.tables()]
+        shown = ", ".join(known[:20]) or "none yet"
+        raise TableNotFoundError(f'no table "{name}";{suggestion(str(name), known)} tables: {shown}')
+    return info

@@ -1,0 +1,168 @@
+"""From a version and a predicate to the row groups to read, with the catalog's answers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from parqlake.core.model import BoolArray, DataFile, FileEntry, IntArray, Segment, TableInfo
+from parqlake.core.pages import Page, pack_column, unpack
+from parqlake.core.ports import CatalogReader, PlannedFile, ReadPlan
+from parqlake.core.predicates.tree import TRUE, Predicate
+from parqlake.core.pruning import RowGroups, key_ranges, may_be_true, may_be_untrue, prunable_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What an open transaction has done to a table so far, for its own reads to see."""
+
+    added: tuple[DataFile, ...] = ()
+    removed: frozenset[int] = frozenset()
+    replaced_all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Row groups of one file that may match, by their number in the file."""
+
+    row_groups: IntArray
+    rows: int
+    size_bytes: int
+    complete: bool
+    """Whether these are all row groups of the file."""
+
+
+def plan_scan(
+    reader: CatalogReader,
+    info: TableInfo,
+    *,
+    version: int,
+    schema: pa.Schema,
+    predicate: Predicate = TRUE,
+    columns: tuple[str, ...] | None = None,
+    limit: int | None = None,
+    staged: Staged | None = None,
+) -> ReadPlan:
+    """Makes the plan of a scan: exactly the row groups of the version that statistics cannot rule out."""
+    files = _committed(reader, info, version, predicate)
+    if staged is not None:
+        if staged.replaced_all:
+            files = []
+        files = [file for file in files if file.file_id not in staged.removed]
+        files += _staged(info, predicate, staged.added)
+    return ReadPlan(schema, tuple(files), None if predicate == TRUE else predicate, columns, limit)
+
+
+def select(reader: CatalogReader, table_id: int, version: int, predicate: Predicate) -> dict[int, Hits]:
+    """Row groups that may match, by file id, whether or not the file belongs to the version."""
+    return _chosen(reader, table_id, version, predicate, may_be_true)
+
+
+def select_uncertain(reader: CatalogReader, table_id: int, version: int, predicate: Predicate) -> dict[int, Hits]:
+    """Of the row groups that may match, those in which some row may not."""
+
+    def uncertain(predicate: Predicate, groups: RowGroups) -> BoolArray:
+        return may_be_true(predicate, groups) & may_be_untrue(predicate, groups)
+
+    return _chosen(reader, table_id, version, predicate, uncertain)
+
+
+def _chosen(
+    reader: CatalogReader,
+    table_id: int,
+    version: int,
+    predicate: Predicate,
+    choose: Callable[[Predicate, RowGroups], BoolArray],
+) -> dict[int, Hits]:
+    segment_ids = reader.segment_ids(table_id, version, key_ranges(predicate))
+    pages = {column: reader.pages(table_id, column, segment_ids) for column in prunable_columns(predicate)}
+    hits: dict[int, Hits] = {}
+    for segment in reader.segments(table_id, segment_ids):
+        groups = RowGroups(segment.rows, _PageLookup(pages, segment.segment_id))
+        _collect(segment, np.flatnonzero(choose(predicate, groups)), hits)
+    return hits
+
+
+def planned(info: TableInfo, entry: FileEntry, hits: Hits | None = None) -> PlannedFile:
+    """A file of the catalog as part of a plan; all of it unless hits say which row groups."""
+    whole = hits is None or hits.complete
+    return PlannedFile(
+        path=f"{info.location}/{entry.path}",
+        size_bytes=entry.size_bytes,
+        row_groups=None if whole else tuple(hits.row_groups.tolist()),  # type: ignore[union-attr]
+        row_count=entry.row_count if whole else hits.rows,  # type: ignore[union-attr]
+        read_bytes=entry.size_bytes if whole else hits.size_bytes,  # type: ignore[union-attr]
+        partition=entry.partition,
+        file_id=entry.file_id,
+        schema_id=entry.schema_id,
+    )
+
+
+def _committed(reader: CatalogReader, info: TableInfo, version: int, predicate: Predicate) -> list[PlannedFile]:
+    if version == 0:
+        return []
+    if predicate == TRUE:
+        return [planned(info, entry) for entry in reader.files(info.table_id, version)]
+    hits = select(reader, info.table_id, version, predicate)
+    if not hits:
+        return []
+    entries = reader.files(info.table_id, version, sorted(hits))
+    return [planned(info, entry, hits[entry.file_id]) for entry in entries]
+
+
+def _collect(segment: Segment, found: IntArray, hits: dict[int, Hits]) -> None:
+    """Sorts row groups, numbered within the segment, by file."""
+    if not len(found):
+        return
+    ends = np.cumsum(segment.row_group_counts)
+    owners = np.searchsorted(ends, found, side="right")
+    cuts = np.flatnonzero(np.diff(owners)) + 1
+    for owner, chosen in zip(owners[np.r_[0, cuts]].tolist(), np.split(found, cuts), strict=True):
+        start = int(ends[owner] - segment.row_group_counts[owner])
+        complete = len(chosen) == segment.row_group_counts[owner]
+        rows, size_bytes = int(segment.rows[chosen].sum()), int(segment.sizes[chosen].sum())
+        hits[int(segment.file_ids[owner])] = Hits(chosen - start, rows, size_bytes, complete)
+
+
+@dataclass(frozen=True, slots=True)
+class _PageLookup:
+    pages: Mapping[int, Mapping[int, Page]]
+    segment_id: int
+
+    def __call__(self, column_id: int) -> Page | None:
+        return self.pages.get(column_id, {}).get(self.segment_id)
+
+
+def _staged(info: TableInfo, predicate: Predicate, added: tuple[DataFile, ...]) -> list[PlannedFile]:
+    """Files that are not committed yet, pruned by the same rules. They have negative ids."""
+    files = []
+    columns = prunable_columns(predicate)
+    for number, file in enumerate(added, start=1):
+        packed = {column.column_id: pack_column([column]) for column in file.statistics if column.column_id in columns}
+        pages = {column_id: {0: unpack(page.data, page.nulls)} for column_id, page in packed.items()}
+        groups = RowGroups(file.row_group_rows, _PageLookup(pages, 0))
+        found = np.flatnonzero(may_be_true(predicate, groups))
+        if not len(found):
+            continue
+        files.append(planned_staged(info, file, number=number, row_groups=found))
+    return files
+
+
+def planned_staged(
+    info: TableInfo, file: DataFile, *, number: int = 1, row_groups: IntArray | None = None
+) -> PlannedFile:
+    """A file that is not committed yet as part of a plan. Its id is negative: the catalog has given it none."""
+    chosen = np.arange(len(file.row_group_rows)) if row_groups is None else row_groups
+    return PlannedFile(
+        path=f"{info.location}/{file.path}",
+        size_bytes=file.size_bytes,
+        row_groups=None if len(chosen) == len(file.row_group_rows) else tuple(chosen.tolist()),
+        row_count=int(file.row_group_rows[chosen].sum()),
+        read_bytes=int(file.row_group_bytes[chosen].sum()),
+        partition=file.partition,
+        file_id=-number,
+        schema_id=-1,
+    )

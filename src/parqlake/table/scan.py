@@ -1,0 +1,199 @@
+"""Scan: one version of one table, filtered and projected, pruned by the catalog, ready for any reader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from parqlake.core.errors import InvalidOptionError, MissingExtraError
+from parqlake.core.model import TableInfo
+from parqlake.core.ports import PlannedFile, ReadPlan
+from parqlake.core.predicates.to_sql import to_sql
+from parqlake.core.predicates.tree import TRUE, Predicate, columns_of
+from parqlake.core.schema import check_columns_exist, without_ids
+from parqlake.table.context import LakeContext
+from parqlake.table.explain import Explanation, conditions
+from parqlake.table.planning import Staged, plan_scan, planned, select, select_uncertain
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What to scan, resolved and checked: version pinned, predicate bound, columns known."""
+
+    info: TableInfo
+    version: int
+    schema: pa.Schema
+    predicate: Predicate = TRUE
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+    staged: Staged | None = None
+
+
+class Scan:
+    """A lazy read of one committed version; every `to_…` gives the same rows.
+
+    The version is pinned when the scan is made: commits that come later do not change what it returns.
+
+    Example:
+        >>> scan = orders.scan("amount > 10", columns=["id"])   # doctest: +SKIP
+        >>> print(scan.explain())                               # doctest: +SKIP
+        >>> scan.to_pandas()                                    # doctest: +SKIP
+    """
+
+    def __init__(self, context: LakeContext, request: ScanRequest) -> None:
+        """Made by `Table.scan`."""
+        self._context = context
+        self._request = request
+
+    @property
+    def version(self) -> int:
+        """The version that is read."""
+        return self._request.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        full = without_ids(self._request.schema)
+        columns = self._request.columns
+        return full if columns is None else pa.schema([full.field(name) for name in columns])
+
+    @cached_property
+    def plan(self) -> ReadPlan:
+        """Exactly the row groups to read, decided from the catalog's statistics; no file was opened."""
+        request = self._request
+        with self._context.catalog.read() as reader:
+            return plan_scan(
+                reader,
+                request.info,
+                version=request.version,
+                schema=request.schema,
+                predicate=request.predicate,
+                columns=request.columns,
+                limit=request.limit,
+                staged=request.staged,
+            )
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The rows as a stream of Arrow batches; memory is bounded by the batches, not by the table."""
+        return self._context.reader.batches(self.plan, self._context.store)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The same as `to_batches`: so that a scan can be written to another table."""
+        return self.to_batches()
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table."""
+        return self.to_batches().read_all()
+
+    def to_pandas(self, **options: Any) -> Any:
+        """All rows as a pandas frame; options go to `pyarrow.Table.to_pandas`."""
+        table = self.to_arrow()
+        try:
+            return table.to_pandas(**options)
+        except ImportError as error:
+            raise MissingExtraError("pandas", "pandas") from error
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The Arrow stream interface: Polars, DuckDB and others read a scan without copying."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The Arrow schema interface."""
+        return self.schema.__arrow_c_schema__()
+
+    def dataset(self) -> Any:
+        """A `pyarrow.dataset.FileSystemDataset` of exactly the surviving row groups.
+
+        Rows inside them are not filtered: pass the filter to the dataset's own methods. Use `count` to count.
+        """
+        return self._context.reader.dataset(self.plan, self._context.store)
+
+    def count(self) -> int:
+        """The number of rows; from the catalog alone where that is exact, else by reading what is in doubt."""
+        request = self._request
+        if request.predicate == TRUE:
+            rows = sum(file.row_count for file in self.plan.files)
+        elif request.staged is not None:
+            rows = self._count_by_reading(self.plan.files)
+        else:
+            certain, doubtful = self._certain_rows()
+            rows = certain + self._count_by_reading(doubtful)
+        return rows if request.limit is None else min(rows, request.limit)
+
+    def explain(self) -> Explanation:
+        """What is read, what was skipped, and by which condition; opens no data file."""
+        request = self._request
+        table_id = request.info.table_id
+        with self._context.catalog.read() as reader:
+            snapshot = reader.snapshot(table_id, request.version) if request.version else None
+            files, row_groups = (snapshot.file_count, snapshot.row_group_count) if snapshot else (0, 0)
+            whole = [file.file_id for file in self.plan.files if file.row_groups is None and file.file_id > 0]
+            entries = reader.files(table_id, request.version, whole) if whole else []
+            partial = sum(len(file.row_groups) for file in self.plan.files if file.row_groups is not None)
+            return Explanation(
+                table=str(request.info.name),
+                version=request.version,
+                where=None if request.predicate == TRUE else to_sql(request.predicate),
+                columns=tuple(self.schema.names),
+                files_total=files,
+                files_read=len(self.plan.files),
+                row_groups_total=row_groups,
+                row_groups_read=partial + sum(entry.row_group_count for entry in entries),
+                rows_total=snapshot.row_count if snapshot else 0,
+                rows_read=sum(file.row_count for file in self.plan.files),
+                bytes_total=snapshot.size_bytes if snapshot else 0,
+                bytes_read=sum(file.read_bytes for file in self.plan.files),
+                conditions=conditions(reader, table_id, request.version, request.predicate, row_groups),
+            )
+
+    def __repr__(self) -> str:
+        where = "" if self._request.predicate == TRUE else f" where {to_sql(self._request.predicate)}"
+        return f"<Scan of {self._request.info.name} at version {self.version}{where}>"
+
+    def _certain_rows(self) -> tuple[int, tuple[PlannedFile, ...]]:
+        request = self._request
+        if request.version == 0:
+            return 0, ()
+        table_id = request.info.table_id
+        with self._context.catalog.read() as reader:
+            possible = select(reader, table_id, request.version, request.predicate)
+            uncertain = select_uncertain(reader, table_id, request.version, request.predicate)
+            entries = reader.files(table_id, request.version, sorted(possible)) if possible else []
+        certain = sum(possible[entry.file_id].rows for entry in entries)
+        doubtful = [entry for entry in entries if entry.file_id in uncertain]
+        certain -= sum(uncertain[entry.file_id].rows for entry in doubtful)
+        return certain, tuple(planned(request.info, entry, uncertain[entry.file_id]) for entry in doubtful)
+
+    def _count_by_reading(self, files: tuple[PlannedFile, ...]) -> int:
+        if not files:
+            return 0
+        names = tuple(dict.fromkeys(column.path[0] for column in columns_of(self._request.predicate)))
+        columns = names or (self._request.schema.names[0],)
+        plan = replace(self.plan, files=files, columns=columns, limit=None)
+        return sum(batch.num_rows for batch in self._context.reader.batches(plan, self._context.store))
+
+
+def check_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[str, ...] | None:
+    """Returns the columns to read, and raises for unknown, repeated or no columns."""
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        columns = [columns]
+    names = tuple(columns)
+    if not names:
+        raise InvalidOptionError("columns=[] selects nothing; name at least one column, or use count() to count rows")
+    check_columns_exist(names, schema)
+    if len(set(names)) != len(names):
+        raise InvalidOptionError(f"columns names one twice: {', '.join(names)}")
+    return names
+
+
+def check_limit(limit: int | None) -> int | None:
+    """Returns the limit, and raises if it is not a whole number of rows."""
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        raise InvalidOptionError(f"limit={limit!r} must be a whole number >= 0")
+    return limit

@@ -1,0 +1,180 @@
+"""Input: anything that speaks Arrow, as one stream of batches of exactly the table's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from parqlake.core.errors import ConstraintError, ParqlakeError, TypeMismatchError, UnsupportedInputError
+from parqlake.core.schema import reconcile
+
+_KINDS = (
+    "a pandas or Polars frame, an Arrow table, batches or reader, a DuckDB relation, "
+    "anything with __arrow_c_stream__, or the path of a Parquet file or folder"
+)
+BatchCheck = Callable[[pa.RecordBatch], None]
+
+
+class Source:
+    """Rows to be written, fitted to a table. The first error of the stream is kept in `error`.
+
+    Some engines only see that a stream broke, not why; whoever runs the engine asks `error` for the cause.
+    """
+
+    def __init__(self, data: Any, schema: pa.Schema, *, checks: Sequence[BatchCheck] = ()) -> None:
+        """Opens the data, and raises if its columns do not fit, before anything is read."""
+        self._raw = to_reader(data)
+        reconcile(self._raw.schema, schema)
+        self._schema = schema
+        self._checks = checks
+        self.error: ParqlakeError | None = None
+        self.rows = 0
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The stream; it can be read once."""
+        return pa.RecordBatchReader.from_batches(self._schema, self._batches())
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._raw:
+                if batch.num_rows:
+                    fitted = _fitted(batch, self._schema)
+                    for check in self._checks:
+                        check(fitted)
+                    self.rows += fitted.num_rows
+                    yield fitted
+        except ParqlakeError as error:
+            self.error = error
+            raise
+
+
+def to_reader(data: Any) -> pa.RecordBatchReader:
+    """Opens any supported input as a stream of record batches."""
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.Table):
+        return data.to_reader()
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    package = type(data).__module__.partition(".")[0]
+    if package == "pandas":
+        return _from_pandas(data)
+    if package == "polars" and hasattr(data, "collect_batches"):
+        return _from_polars_lazy(data)
+    if hasattr(data, "to_arrow_reader"):  # a DuckDB relation; its capsule would materialise the result
+        return data.to_arrow_reader()
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "scanner"):  # a pyarrow dataset
+        return data.scanner().to_reader()
+    if hasattr(data, "to_reader"):  # a scanner, or a scan of another table
+        return data.to_reader()
+    if isinstance(data, str) or hasattr(data, "__fspath__"):
+        return _from_parquet(data)
+    if isinstance(data, Iterable) and not isinstance(data, bytes | dict):
+        return _from_batches(data)
+    raise UnsupportedInputError(f"cannot read a {type(data).__name__} as rows; give {_KINDS}")
+
+
+def schema_of(data: Any) -> pa.Schema:
+    """The Arrow schema of a schema, or of anything that has rows."""
+    if isinstance(data, pa.Schema):
+        return data
+    if type(data).__module__.partition(".")[0] == "pandas":
+        return pa.Schema.from_pandas(data, preserve_index=False)
+    if hasattr(data, "__arrow_c_schema__"):
+        return pa.schema(data)
+    if isinstance(getattr(data, "schema", None), pa.Schema):
+        return data.schema
+    if hasattr(data, "__arrow_c_stream__") or isinstance(data, str) or hasattr(data, "__fspath__"):
+        return to_reader(data).schema
+    raise UnsupportedInputError(
+        f"cannot take a schema from a {type(data).__name__}; give a pyarrow.Schema, or data: {_KINDS}"
+    )
+
+
+def matching_only(expression: pc.Expression, text: str) -> BatchCheck:
+    """A check that refuses rows for which the predicate is not TRUE."""
+
+    def check(batch: pa.RecordBatch) -> None:
+        kept = pa.Table.from_batches([batch]).filter(expression).num_rows
+        if kept != batch.num_rows:
+            raise ConstraintError(
+                f"{batch.num_rows - kept} of the rows do not match where={text}; overwrite replaces only what it "
+                "selects, so new rows must match it too: filter the data, or widen the predicate"
+            )
+
+    return check
+
+
+def _from_pandas(frame: Any) -> pa.RecordBatchReader:
+    if not hasattr(frame, "columns"):
+        raise UnsupportedInputError(f"cannot read a pandas {type(frame).__name__} as rows; call .to_frame() first")
+    named = [name for name in frame.index.names if name is not None]
+    return pa.Table.from_pandas(frame, preserve_index=bool(named)).replace_schema_metadata(None).to_reader()
+
+
+def _from_polars_lazy(frame: Any) -> pa.RecordBatchReader:
+    empty = frame.limit(0).collect().to_arrow()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for piece in frame.collect_batches():
+            yield from piece.to_arrow().to_batches()
+
+    return pa.RecordBatchReader.from_batches(empty.schema, batches())
+
+
+def _from_parquet(path: Any) -> pa.RecordBatchReader:
+    import pyarrow.dataset as ds
+
+    try:
+        return ds.dataset(path, format="parquet", partitioning="hive").scanner().to_reader()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UnsupportedInputError(f"cannot read {str(path)!r} as Parquet: {error}; give {_KINDS}") from error
+
+
+def _from_batches(data: Iterable[Any]) -> pa.RecordBatchReader:
+    batches = iter(data)
+    first = next(batches, None)
+    if isinstance(first, dict):
+        raise UnsupportedInputError("cannot read a list of dicts as rows; use pyarrow.Table.from_pylist(rows, schema)")
+    if not isinstance(first, pa.RecordBatch | pa.Table):
+        raise UnsupportedInputError(f"cannot read an iterable of {type(first).__name__} as rows; give {_KINDS}")
+
+    def stream() -> Iterator[pa.RecordBatch]:
+        for piece in (first, *batches) if isinstance(data, Sequence) else _chain(first, batches):
+            if isinstance(piece, pa.Table):
+                yield from piece.to_batches()
+            else:
+                yield piece
+
+    return pa.RecordBatchReader.from_batches(first.schema, stream())
+
+
+def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
+
+
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        column = batch.column(batch.schema.get_field_index(field.name))
+        if column.type != field.type:
+            try:
+                column = pc.cast(column, field.type, safe=True)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+                raise TypeMismatchError(
+                    f'column "{field.name}": a value does not fit {field.type}: {error}; '
+                    "round or cast the column, then write again"
+                ) from error
+        if column.null_count and not field.nullable:
+            raise ConstraintError(
+                f'column "{field.name}" is NOT NULL, and {column.null_count} row(s) of the data have no value; '
+                "fill or filter them, then write again"
+            )
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

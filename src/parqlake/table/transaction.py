@@ -1,0 +1,270 @@
+"""Transactions: changes to one or several tables that become visible together, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from parqlake.core.conflicts import ReadSet
+from parqlake.core.errors import InputError, TableNotFoundError
+from parqlake.core.model import DataFile, FileEntry, Head, Operation, TableInfo
+from parqlake.core.names import parse_table_name
+from parqlake.core.ports import IdempotencyKeyUsed
+from parqlake.core.predicates import bind, parse
+from parqlake.core.predicates.to_arrow import to_arrow
+from parqlake.core.predicates.to_sql import to_sql
+from parqlake.core.predicates.tree import TRUE, Predicate
+from parqlake.table.commit import TableChange
+from parqlake.table.context import EngineChoice, LakeContext
+from parqlake.table.options import WriteOptions, write_spec
+from parqlake.table.planning import Staged
+from parqlake.table.removal import remove_rows, remove_staged_rows
+from parqlake.table.scan import Scan, ScanRequest, check_columns, check_limit
+from parqlake.table.sources import Source, matching_only
+from parqlake.table.unit import Unit
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What the transaction has done to one table so far."""
+
+    info: TableInfo
+    base: Head
+    schema: pa.Schema
+    operation: Operation | None = None
+    add: list[DataFile] = field(default_factory=list)
+    remove: list[FileEntry] = field(default_factory=list)
+    replace_all: bool = False
+    reads: ReadSet = field(default_factory=ReadSet)
+
+    def staged(self) -> Staged:
+        removed = frozenset(entry.file_id for entry in self.remove)
+        return Staged(tuple(self.add), removed, self.replace_all)
+
+    def change(self) -> TableChange:
+        return TableChange(
+            info=self.info,
+            base=self.base,
+            operation=self.operation or Operation.APPEND,
+            add=tuple(self.add),
+            remove=() if self.replace_all else tuple(self.remove),
+            replace_all=self.replace_all,
+            reads=self.reads,
+            writes=self.operation is not None,
+        )
+
+
+class Transaction:
+    """Several changes, all or nothing. Reads inside see its own changes on one moment of the whole lake.
+
+    Leaving the `with` block commits; an exception leaves nothing behind. If another commit changed what this one read
+    or replaces, the commit raises a `ConflictError` and changes nothing: run the block again. With an idempotency
+    key, a block that was committed before does nothing, and `replayed` is True.
+
+    Example:
+        >>> with lake.transaction(message="daily load") as tx:      # doctest: +SKIP
+        ...     tx.table("sales.orders").append(orders)
+        ...     tx.table("sales.lines").append(lines)
+        >>> tx.versions                                             # doctest: +SKIP
+        {'sales.orders': 7, 'sales.lines': 12}
+    """
+
+    def __init__(self, context: LakeContext, *, message: str | None = None, idempotency_key: str | None = None) -> None:
+        """Made by `Lake.transaction`."""
+        self._context = context
+        self._key = idempotency_key
+        self._message = message
+        self._unit: Unit | None = None
+        self._tables: dict[int, _Changes] = {}
+        self._heads: dict[int, Head] = {}
+        self._finished = False
+        self.replayed = False
+        self.versions: dict[str, int] = {}
+
+    def __enter__(self) -> Transaction:
+        with self._context.catalog.read() as reader:
+            self._heads = reader.heads()
+            record = reader.transaction_by_key(self._key) if self._key is not None else None
+            if record is not None:
+                self._replay(dict(record.versions))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._finished:
+            return
+        self._finished = True
+        if self.replayed:
+            return
+        unit = self._unit
+        if error is not None:
+            if unit is not None:
+                unit.__exit__(kind, error, tb)
+            return
+        if unit is None and not any(state.operation for state in self._tables.values()):
+            return  # read-only: one moment of the lake was read, there is nothing to commit
+        assert unit is not None
+        try:
+            self._publish(unit)
+        except BaseException as failed:
+            unit.__exit__(type(failed), failed, None)
+            raise
+        unit.__exit__(None, None, None)
+
+    def table(self, name: str) -> TransactionTable:
+        """The table as this transaction sees it."""
+        self._check_open()
+        parsed = parse_table_name(name)
+        with self._context.catalog.read() as reader:
+            info = reader.table(parsed)
+            head = None if info is None else self._heads.get(info.table_id)
+            if info is None or head is None:
+                when = "" if info is None else " when this transaction began"
+                raise TableNotFoundError(f'no table "{parsed}"{when}; lake.tables() lists what there is')
+            if info.table_id not in self._tables:
+                schema = reader.schema(info.table_id, head.schema_id)
+                self._tables[info.table_id] = _Changes(info, head, schema)
+        return TransactionTable(self, self._context, self._tables[info.table_id])
+
+    def __repr__(self) -> str:
+        state = "replayed" if self.replayed else "finished" if self._finished else "open"
+        return f"<Transaction, {state}, {len(self._tables)} tables>"
+
+    def _open_unit(self, engine: str) -> Unit:
+        self._check_open()
+        if self._unit is None:
+            unit = Unit(
+                self._context,
+                operation="transaction",
+                engine=engine,
+                table_ids=sorted(self._tables),
+                message=self._message,
+                idempotency_key=self._key,
+            )
+            self._unit = unit.__enter__()
+        return self._unit
+
+    def _publish(self, unit: Unit) -> None:
+        try:
+            snapshots = unit.commit([state.change() for state in self._tables.values()])
+        except IdempotencyKeyUsed as used:
+            with self._context.catalog.read() as reader:
+                record = reader.transaction(used.txn_id)
+                self._replay(dict(record.versions) if record else {})
+            return
+        self.versions = self._named({table_id: snapshot.version for table_id, snapshot in snapshots.items()})
+
+    def _replay(self, versions: dict[int, int]) -> None:
+        self.replayed = True
+        self.versions = self._named(versions)
+
+    def _named(self, versions: dict[int, int]) -> dict[str, int]:
+        with self._context.catalog.read() as reader:
+            found = {table_id: reader.table_by_id(table_id) for table_id in versions}
+        return {str(info.name): versions[table_id] for table_id, info in found.items() if info is not None}
+
+    def _check_open(self) -> None:
+        if self._finished:
+            raise InputError("this transaction has ended; begin another with lake.transaction()")
+
+
+class TransactionTable:
+    """A table inside a transaction: the same calls, visible to others only after the commit."""
+
+    def __init__(self, transaction: Transaction, context: LakeContext, state: _Changes) -> None:
+        """Made by `Transaction.table`."""
+        self._tx = transaction
+        self._context = context
+        self._state = state
+
+    def scan(
+        self,
+        where: Any = None,
+        *,
+        columns: list[str] | None = None,
+        limit: int | None = None,
+    ) -> Scan:
+        """Reads the table with this transaction's own changes; the commit will check that it still holds."""
+        self._tx._check_open()
+        state = self._state
+        predicate = bind(parse(where), state.schema)
+        state.reads = state.reads.with_predicate(predicate)
+        request = ScanRequest(
+            info=state.info,
+            version=state.base.version,
+            schema=state.schema,
+            predicate=predicate,
+            columns=check_columns(columns, state.schema),
+            limit=check_limit(limit),
+            staged=state.staged(),
+        )
+        return Scan(self._context, request)
+
+    def append(self, data: Any, *, engine: EngineChoice = None, **options: Unpack[WriteOptions]) -> None:
+        """Adds rows; takes the options of `Table.append` that say how files are written."""
+        if self._tx.replayed:
+            return
+        self._state.add += self._written(Source(data, self._state.schema), engine, options)
+        self._state.operation = self._state.operation or Operation.APPEND
+
+    def overwrite(
+        self, data: Any, where: Any = None, *, engine: EngineChoice = None, **options: Unpack[WriteOptions]
+    ) -> None:
+        """Replaces all rows, or those that `where` selects."""
+        if self._tx.replayed:
+            return
+        state = self._state
+        predicate = bind(parse(where), state.schema)
+        checks = () if predicate == TRUE else (matching_only(to_arrow(predicate), to_sql(predicate)),)
+        new = self._written(Source(data, state.schema, checks=checks), engine, options)
+        if predicate == TRUE:
+            state.add, state.remove, state.replace_all = [], [], True
+        else:
+            self._remove(predicate, engine, options)
+        state.add += new
+        state.operation = Operation.OVERWRITE
+
+    def _written(self, source: Source, engine: EngineChoice, options: WriteOptions) -> list[DataFile]:
+        chosen = self._context.engine(engine)
+        state = self._state
+        chosen.check_schema(state.schema)
+        unit = self._tx._open_unit(chosen.name)
+        spec = write_spec(state.info, state.schema, options, txn_id=unit.txn_id)
+        return unit.write(source, spec, chosen)
+
+    def _remove(self, predicate: Predicate, engine: EngineChoice, options: WriteOptions) -> None:
+        chosen = self._context.engine(engine)
+        state = self._state
+        unit = self._tx._open_unit(chosen.name)
+        spec = replace(write_spec(state.info, state.schema, options, txn_id=unit.txn_id), file_visitor=None)
+        state.add = remove_staged_rows(
+            self._context,
+            unit,
+            state.info,
+            state.add,
+            schema=state.schema,
+            predicate=predicate,
+            spec=spec,
+            engine=chosen,
+        )
+        if state.replace_all:
+            return
+        gone = frozenset(entry.file_id for entry in state.remove)
+        removal = remove_rows(
+            self._context,
+            unit,
+            state.info,
+            head=state.base,
+            schema=state.schema,
+            predicate=predicate,
+            spec=spec,
+            engine=chosen,
+            without=gone,
+        )
+        state.remove += removal.remove
+        state.add += removal.add
+        state.reads = ReadSet(
+            (*state.reads.predicates, *removal.reads.predicates), state.reads.file_ids | removal.reads.file_ids
+        )

@@ -1,0 +1,127 @@
+"""Wiring: the one place that knows both the ports and their adapters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike, fspath
+from typing import Any
+
+from parqlake.catalogs.opening import open_catalog
+from parqlake.core.errors import CatalogMismatchError, FileNotInStoreError, InvalidOptionError, LakeNotFoundError
+from parqlake.core.ports import Catalog, Engine, Store
+from parqlake.engines.arrow_engine import PyArrowEngine
+from parqlake.stores.opening import open_store
+from parqlake.table.context import LakeContext
+from parqlake.table.lake import Lake
+
+MARKER = "_parqlake.json"
+"""Lies in the root and names the lake, so that a catalog is never used with another lake's files."""
+
+CATALOG_FILE = "catalog.sqlite"
+ENGINES = ("pyarrow", "duckdb")
+
+
+def connect(
+    root: str | PathLike[str],
+    *,
+    catalog: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    engine: str | Engine = "pyarrow",
+    create: bool = True,
+) -> Lake:
+    """Opens a lake, and creates it on first use.
+
+    Args:
+        root: a folder, or an address that fsspec knows, such as `memory://lake`.
+        catalog: the catalog's address: `sqlite:///path`, `duckdb:///path` or `postgresql://…`. A lake in a local
+            folder has a SQLite catalog inside it if none is given.
+        storage_options: what the store needs to know, such as credentials; never stored or shown.
+        engine: who carries writes out unless a call says otherwise: `"pyarrow"`, `"duckdb"`, or an engine object.
+        create: False refuses to create a lake where there is none.
+
+    Raises:
+        LakeNotFoundError: there is no lake, and `create` is False.
+        PathIsFileError: the root is a file.
+        StoreReadOnlyError: the root cannot be written to.
+        CatalogMismatchError: the catalog belongs to another lake.
+        CatalogVersionError: the catalog was written by a newer parqlake.
+
+    Example:
+        >>> lake = parqlake.connect("warehouse")                                             # doctest: +SKIP
+        >>> lake = parqlake.connect("warehouse", catalog="postgresql://user@host/database")  # doctest: +SKIP
+    """
+    store = open_store(fspath(root), storage_options)
+    chosen = make_engine(engine) if isinstance(engine, str) else engine
+    marker = _marker(store)
+    if marker is None and not create:
+        raise LakeNotFoundError(f"there is no lake at {store.url}; check the path, or leave create=False out")
+    if marker is None:
+        store.prepare_root()
+    opened = open_catalog(_catalog_url(store, catalog), must_exist=marker is not None)
+    try:
+        _check_identity(store, opened, marker)
+    except BaseException:
+        opened.close()
+        raise
+    context = LakeContext(
+        catalog=opened,
+        store=store,
+        reader=chosen if isinstance(chosen, PyArrowEngine) else PyArrowEngine(),
+        default_engine=chosen,
+        make_engine=make_engine,
+    )
+    return Lake(context)
+
+
+def make_engine(name: str) -> Engine:
+    """The engine of that name."""
+    if name == "pyarrow":
+        return PyArrowEngine()
+    if name == "duckdb":
+        from parqlake.engines.duckdb_engine import DuckDBEngine
+
+        return DuckDBEngine()
+    raise InvalidOptionError(f"engine={name!r} is unknown; use one of {', '.join(ENGINES)}")
+
+
+def _catalog_url(store: Store, catalog: str | None) -> str:
+    if catalog is not None:
+        return catalog
+    if not store.is_local:
+        raise InvalidOptionError(
+            f"a lake at {store.url} needs a catalog of its own: catalog='postgresql://…' or catalog='sqlite:///path'"
+        )
+    return store.full_path(CATALOG_FILE)
+
+
+def _marker(store: Store) -> str | None:
+    try:
+        content = json.loads(store.read_bytes(MARKER))
+        return str(content["lake_id"])
+    except FileNotInStoreError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise CatalogMismatchError(
+            f'{MARKER} in {store.url} is damaged; restore it from a copy, or write {{"lake_id": …}} into it '
+            "with the catalog's lake id"
+        ) from None
+
+
+def _check_identity(store: Store, catalog: Catalog, marker: str | None) -> None:
+    if marker is None:
+        with catalog.read() as reader:
+            in_use = not catalog.is_new and bool(reader.heads())
+        if in_use:
+            raise CatalogMismatchError(
+                f"the catalog {catalog.url} belongs to another lake ({catalog.lake_id}), not to {store.url}; "
+                "connect with that lake's root, or with a catalog of its own"
+            )
+        content = json.dumps({"lake_id": catalog.lake_id, "format": "parqlake"}, indent=2).encode()
+        store.write_bytes(MARKER, content, exclusive=True)
+        marker = _marker(store)
+    if marker != catalog.lake_id:
+        raise CatalogMismatchError(
+            f"{store.url} is the root of lake {marker}, but the catalog {catalog.url} belongs to lake "
+            f"{catalog.lake_id}; connect with the catalog that belongs to it"
+        )
