@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any
 
-from parqlake.catalogs.opening import open_catalog
+from parqlake.catalogs.open import open_catalog
 from parqlake.core.errors import CatalogMismatchError, FileNotInStoreError, InvalidOptionError, LakeNotFoundError
 from parqlake.core.ports import Catalog, Engine, Store
-from parqlake.engines.arrow_engine import PyArrowEngine
+from parqlake.engines.arrow import PyArrowEngine
 from parqlake.stores.opening import open_store
 from parqlake.table.context import LakeContext
 from parqlake.table.lake import Lake
@@ -58,7 +58,7 @@ def connect(
         raise LakeNotFoundError(f"there is no lake at {store.url}; check the path, or leave create=False out")
     if marker is None:
         store.prepare_root()
-    opened = open_catalog(_catalog_url(store, catalog), must_exist=marker is not None)
+    opened = _open_catalog(store, catalog, marker)
     try:
         _check_identity(store, opened, marker)
     except BaseException:
@@ -83,6 +83,17 @@ def make_engine(name: str) -> Engine:
 
         return DuckDBEngine()
     raise InvalidOptionError(f"engine={name!r} is unknown; use one of {', '.join(ENGINES)}")
+
+
+def _open_catalog(store: Store, catalog: str | None, marker: str | None) -> Catalog:
+    url = _catalog_url(store, catalog)
+    try:
+        return open_catalog(url, create=marker is None)
+    except LakeNotFoundError as error:
+        raise CatalogMismatchError(
+            f"{store.url} is the root of lake {marker}, but its catalog is not there: {error}; "
+            "connect with the catalog that belongs to it"
+        ) from error
 
 
 def _catalog_url(store: Store, catalog: str | None) -> str:

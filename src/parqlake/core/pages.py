@@ -29,7 +29,9 @@ ROW_GROUPS_PER_PAGE = 16_384
 Key = int | bytes
 _HEADER = struct.Struct("<BBQQH")
 _DTYPES = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+_FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _FIXED, _BYTES = 0, 1
+_SMALL = 256
 _UNKNOWN_NULLS = 2**32 - 1
 
 
@@ -121,27 +123,33 @@ def page_key(key: Key) -> bytes:
 
 def pack_column(parts: Sequence[ColumnStatistics]) -> PackedPage:
     """Packs one column's statistics of several files, in order, into a page."""
-    nulls = _pack_nulls(np.concatenate([part.nulls for part in parts]))
+    nulls = _pack_nulls([part.nulls for part in parts])
     column_id = parts[0].column_id
     if isinstance(parts[0].mins, list):
         low_keys: list[bytes] = [key for part in parts for key in part.mins]
         high_keys: list[bytes] = [key for part in parts for key in part.maxs]
         real = [key for keys in (low_keys, high_keys) for key in keys if key not in (b"", MAX_BYTES)]
         prefix = _common_prefix(min(real), max(real)) if real else b""
-        numbers = [np.array([_clipped(key, prefix) for key in keys], dtype=np.uint64) for keys in (low_keys, high_keys)]
+        numbers = [[_clipped(key, prefix) for key in keys] for keys in (low_keys, high_keys)]
         data = _pack_numbers(numbers[0], numbers[1], _BYTES, prefix)
         pairs = [(low, high) for low, high in zip(low_keys, high_keys, strict=True) if low <= high]
         low_key = page_key(min((low for low, _ in pairs), default=MAX_BYTES))
         high_key = page_key(max((high for _, high in pairs), default=b""))
         return PackedPage(column_id, low_key, high_key, data, nulls)
-    mins: UintArray = np.concatenate([part.mins for part in parts])
-    maxs: UintArray = np.concatenate([part.maxs for part in parts])
-    usable = mins <= maxs
-    low_number = int(mins[usable].min()) if usable.any() else MAX_KEY
-    high_number = int(maxs[usable].max()) if usable.any() else 0
-    return PackedPage(
-        column_id, page_key(low_number), page_key(high_number), _pack_numbers(mins, maxs, _FIXED, b""), nulls
-    )
+    if sum(len(part.mins) for part in parts) <= _SMALL:  # a commit of a few files: numpy's calls would cost more
+        mins: list[int] = [key for part in parts for key in part.mins.tolist()]  # type: ignore[union-attr]
+        maxs: list[int] = [key for part in parts for key in part.maxs.tolist()]  # type: ignore[union-attr]
+        usable_mins = [low for low, high in zip(mins, maxs, strict=True) if low <= high] or [MAX_KEY]
+        usable_maxs = [high for low, high in zip(mins, maxs, strict=True) if low <= high] or [0]
+        data = _pack_numbers(mins, maxs, _FIXED, b"")
+        return PackedPage(column_id, page_key(min(usable_mins)), page_key(max(usable_maxs)), data, nulls)
+    low_array: UintArray = np.concatenate([part.mins for part in parts])
+    high_array: UintArray = np.concatenate([part.maxs for part in parts])
+    usable = low_array <= high_array
+    low_number = int(low_array[usable].min()) if usable.any() else MAX_KEY
+    high_number = int(high_array[usable].max()) if usable.any() else 0
+    data = _pack_array(low_array, high_array)
+    return PackedPage(column_id, page_key(low_number), page_key(high_number), data, nulls)
 
 
 def unpack(data: bytes, nulls: bytes | None) -> Page:
@@ -167,19 +175,32 @@ def _shift(base: int, top: int) -> int:
     return 0 if top - base >= MAX_KEY - 1 else 1
 
 
-def _pack_numbers(mins: UintArray, maxs: UintArray, kind: int, prefix: bytes) -> bytes:
+def _frame(base: int, top: int) -> tuple[int, int, int]:
+    """The base and top of the codes, and how many bytes one takes, for real keys between base and top."""
+    if _shift(base, top) == 0:
+        return 0, MAX_KEY, 8
+    span = top - base + 2
+    return base, top, next(width for width in (1, 2, 4, 8) if span < 2 ** (8 * width) or width == 8)
+
+
+def _pack_numbers(mins: list[int], maxs: list[int], kind: int, prefix: bytes) -> bytes:
+    both = mins + maxs
+    real = [key for key in both if 0 < key < MAX_KEY] or [1]
+    base, top, width = _frame(min(real), max(real))
+    shift, greatest = _shift(base, top) - base, 2 ** (8 * width) - 1
+    codes = [0 if key == 0 else greatest if key == MAX_KEY else key + shift for key in both]
+    packed = struct.pack(f"<{len(codes)}{_FORMATS[width]}", *codes)
+    return _HEADER.pack(kind, width, base, top, len(prefix)) + prefix + packed
+
+
+def _pack_array(mins: UintArray, maxs: UintArray) -> bytes:
     both = np.concatenate([mins, maxs])
     real = both[(both != 0) & (both != MAX_KEY)]
-    base, top = (int(real.min()), int(real.max())) if len(real) else (1, 1)
-    if _shift(base, top) == 0:
-        base, top = 0, MAX_KEY
-    span = top - base + 2
-    width = next(w for w in (1, 2, 4, 8) if span < 2 ** (8 * w) or w == 8)
-    shift = _shift(base, top)
-    codes = both - np.uint64(base) + np.uint64(shift)
+    base, top, width = _frame(int(real.min()), int(real.max())) if len(real) else _frame(1, 1)
+    codes = both - np.uint64(base) + np.uint64(_shift(base, top))
     codes[both == 0] = 0
     codes[both == MAX_KEY] = 2 ** (8 * width) - 1
-    return _HEADER.pack(kind, width, base, top, len(prefix)) + prefix + codes.astype(_DTYPES[width]).tobytes()
+    return _HEADER.pack(_FIXED, width, base, top, 0) + codes.astype(_DTYPES[width]).tobytes()
 
 
 def _common_prefix(first: bytes, last: bytes) -> bytes:
@@ -199,7 +220,8 @@ def _clipped(key: bytes, prefix: bytes) -> int:
     return min(max(_number(key, prefix), 0), MAX_KEY)
 
 
-def _pack_nulls(nulls: IntArray) -> bytes | None:
+def _pack_nulls(parts: Sequence[IntArray]) -> bytes | None:
+    nulls = np.concatenate(parts) if len(parts) > 1 else parts[0]
     if not nulls.any():
         return None
     return np.where((nulls < 0) | (nulls >= _UNKNOWN_NULLS), _UNKNOWN_NULLS, nulls).astype("<u4").tobytes()

@@ -2,45 +2,70 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable
-from types import TracebackType
 
 from parqlake.core.errors import ParqlakeError
 
+Beat = Callable[[], object]
+_LINGER_SECONDS = 30.0
 
-class Heartbeat:
-    """Calls `beat` every `seconds` on a thread of its own, from `start` until `stop`.
+
+class LeaseKeeper:
+    """Renews all leases of this process on one thread of its own, which ends when there were none for a while.
 
     A beat that fails is tried again at the next turn: only a lease that nobody could renew for its whole length runs
     out, and then the commit is refused, so that nothing wrong can come of it.
     """
 
-    def __init__(self, beat: Callable[[], object], *, seconds: float) -> None:
-        """Prepares the heartbeat; nothing runs yet."""
-        self._beat = beat
-        self._seconds = seconds
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="parqlake-lease", daemon=True)
-        self.last_error: ParqlakeError | None = None
+    def __init__(self) -> None:
+        """Begins with no lease and no thread."""
+        self._changed = threading.Condition()
+        self._beats: dict[int, tuple[Beat, float, float]] = {}
+        self._next = 0
+        self._pid = 0
+        self._running = False
 
-    def __enter__(self) -> Heartbeat:
-        self._thread.start()
-        return self
+    def start(self, beat: Beat, *, seconds: float) -> int:
+        """Calls `beat` every so many seconds from now on, until `stop` is given the number returned."""
+        if self._pid != os.getpid():  # the first use, or a forked child: the parent's thread and leases are not ours
+            self.__init__()  # type: ignore[misc]
+            self._pid = os.getpid()
+        with self._changed:
+            self._next += 1
+            self._beats[self._next] = (beat, seconds, time.monotonic() + seconds)
+            self._changed.notify()
+            if not self._running:  # a thread for each commit would cost more than the commit
+                self._running = True
+                threading.Thread(target=self._run, name="parqlake-leases", daemon=True).start()
+            return self._next
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Ends the thread; a beat that is under way is waited for."""
-        self._stopped.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+    def stop(self, number: int) -> None:
+        """Ends the renewal. A beat that is under way may still end after this returns; it does no harm."""
+        with self._changed:
+            self._beats.pop(number, None)
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._seconds):
-            try:
-                self._beat()
-                self.last_error = None
-            except ParqlakeError as error:
-                self.last_error = error
+        while True:
+            with self._changed:
+                if not self._changed.wait_for(lambda: bool(self._beats), timeout=_LINGER_SECONDS):
+                    self._running = False
+                    return
+                wait = min(due for _, _, due in self._beats.values()) - time.monotonic()
+                if wait > 0:
+                    self._changed.wait(wait)
+                    continue
+                now = time.monotonic()
+                due = {number: entry for number, entry in self._beats.items() if entry[2] <= now}
+                for number, (beat, seconds, _) in due.items():
+                    self._beats[number] = (beat, seconds, now + seconds)
+            for beat, _, _ in due.values():
+                try:
+                    beat()
+                except ParqlakeError:
+                    continue
+
+
+LEASES = LeaseKeeper()

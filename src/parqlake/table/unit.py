@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from types import TracebackType
 
 import uuid_utils
@@ -16,7 +17,7 @@ from parqlake.core.model import DataFile, Snapshot, TransactionRecord, Transacti
 from parqlake.core.ports import Engine, IdempotencyKeyUsed, ReadPlan, WriteSpec, WrittenFile
 from parqlake.table.commit import TableChange, commit
 from parqlake.table.context import LakeContext, now
-from parqlake.table.lease import Heartbeat
+from parqlake.table.lease import LEASES
 from parqlake.table.sources import Source
 
 
@@ -55,16 +56,16 @@ class Unit:
             message=message,
             idempotency_key=idempotency_key,
         )
-        seconds = context.lease.total_seconds() / 3
-        self._heartbeat = Heartbeat(lambda: context.catalog.renew_lease(self.txn_id, context.lease), seconds=seconds)
+        self._lease = 0
 
     def __enter__(self) -> Unit:
         self._context.catalog.begin_transaction(self._record, self._table_ids)
-        self._heartbeat.__enter__()
+        catalog, lease = self._context.catalog, self._context.lease
+        self._lease = LEASES.start(lambda: catalog.renew_lease(self.txn_id, lease), seconds=lease.total_seconds() / 3)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._heartbeat.stop()
+        LEASES.stop(self._lease)
         if not self._ended:
             self._abort(in_doubt=isinstance(error, UnknownOutcomeError))
 
@@ -92,7 +93,7 @@ class Unit:
         try:
             snapshots = commit(self._context, self.txn_id, changes)
         except IdempotencyKeyUsed:
-            self._heartbeat.stop()
+            LEASES.stop(self._lease)
             self._abort(in_doubt=False)
             raise
         self._ended = True
@@ -130,9 +131,14 @@ class Unit:
             return  # tombstones: vacuum finds them by the registry and by their names
 
 
-def _who() -> str:
+@lru_cache(maxsize=1)
+def _user_and_host() -> str:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = "unknown"
-    return f"{user}@{socket.gethostname()}:{os.getpid()}"
+    return f"{user}@{socket.gethostname()}"
+
+
+def _who() -> str:
+    return f"{_user_and_host()}:{os.getpid()}"

@@ -10,7 +10,7 @@ import pytest
 
 from parqlake.table.lake import Lake
 from parqlake.testing.backends import CATALOGS, ENGINES, STORES, Backend, LakePlace, cells, new_place
-from parqlake.testing.postgres import PostgresServer, PostgresUnavailable, start_postgres
+from parqlake.testing.postgres import PostgresServer, PostgresUnavailableError, start_postgres
 
 _OPTIONS = (("engines", ENGINES), ("catalogs", CATALOGS), ("stores", STORES))
 
@@ -46,7 +46,7 @@ def postgres() -> Iterator[PostgresServer]:
     try:
         manager = start_postgres()
         server = manager.__enter__()
-    except PostgresUnavailable as error:
+    except PostgresUnavailableError as error:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(f"no PostgreSQL server can be started: {error}")

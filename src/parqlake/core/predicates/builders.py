@@ -137,10 +137,15 @@ def like(value: Node, pattern: str, *, escape: str | None = None, ignore_case: b
 
 def starts_with(value: Node, prefix: Node) -> Predicate:
     """`starts_with(value, prefix)`: LIKE where the prefix is a constant without % and _, since that can be pruned."""
-    expr, start = as_expression(value), as_expression(prefix)
-    if isinstance(start, Literal) and isinstance(start.value, str) and not set(start.value) & set("%_"):
-        return Like(expr, start.value + "%")
-    return Compare(CompareOp.EQ, Function("starts_with", (expr, start)), Literal(True))
+    expr = as_expression(value)
+    match prefix:
+        case Literal(value=None):
+            return Constant(None)
+        case Literal(value=str(start)) if not set(start) & set("%_"):
+            return Like(expr, start + "%")
+        case Literal(value=str()):
+            return Compare(CompareOp.EQ, Function("starts_with", (expr, prefix)), Literal(True))
+    raise InvalidPredicateError("the prefix of starts_with is not a string constant")
 
 
 def _unescaped(pattern: str, escape: str | None) -> list[tuple[str, bool]]:

@@ -27,6 +27,8 @@ def fold(expr: Expr) -> Expr:
             left, right = fold(left), fold(right)
             if NULL in (left, right):
                 return NULL
+            if op in ("/", "%") and isinstance(right, Literal) and _is_zero(right):
+                return NULL
             result = _computed(op, left, right)
             return Arithmetic(op, left, right) if result is None else result
         case Function(name="coalesce", args=args):
@@ -46,8 +48,6 @@ def _computed(op: str, left: Expr, right: Expr) -> Literal | None:
     if not _is_number(a) or not _is_number(b):
         return None
     assert isinstance(a, _Number) and isinstance(b, _Number)
-    if op in ("/", "%") and b == 0:
-        return NULL
     if op == "%":
         return Literal(_remainder(a, b)) if isinstance(a, int) and isinstance(b, int) else None
     if op == "/" or isinstance(a, float) or isinstance(b, float):
@@ -74,7 +74,12 @@ def _as_doubles(op: str, a: _Number, b: _Number) -> Literal | None:
             return Literal(x - y)
         case "*":
             return Literal(x * y)
-    return Literal(x / y) if y else NULL
+    return Literal(x / y) if y else NULL  # a Decimal may be too small for a double
+
+
+def _is_zero(constant: Literal) -> bool:
+    value = read_value(constant.value)
+    return _is_number(value) and value == 0
 
 
 def _remainder(a: int, b: int) -> int:

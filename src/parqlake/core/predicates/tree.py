@@ -86,7 +86,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the small set that every engine computes alike (see `functions.py`)."""
+    """A function of the small set that every engine computes alike (see `value_types.py`)."""
 
     name: str
     args: tuple[Expr, ...]

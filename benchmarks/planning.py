@@ -1,0 +1,205 @@
+"""Planning and commit cost at scale: 1M row groups × 20 columns in one table.
+
+    python benchmarks/planning.py                 # 1M row groups, SQLite and PostgreSQL
+    python benchmarks/planning.py --smoke         # 100k row groups
+
+The table's statistics are committed as a writer would, in commits of 16,384 row groups, without Parquet files behind
+them: what is measured is the catalog. Cold means a new connection with empty caches in a new lake handle; the operating
+system's cache is warm. Times are medians; the cost of one fsync on the same disk stands beside the commit times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from parqlake.testing.postgres import PostgresUnavailableError, start_postgres
+
+import parqlake
+from parqlake.core.keys import double_key, integer_key
+from parqlake.core.model import ColumnStatistics, DataFile, Operation
+from parqlake.table.commit import TableChange
+from parqlake.table.table import Table
+from parqlake.table.unit import Unit
+from report import Report, machine
+
+COLUMNS = 20
+GROUPS_PER_FILE = 10
+ROWS_PER_GROUP = 100_000
+FILES_PER_COMMIT = 1638
+OFFSET = np.uint64(2**63)
+
+
+def schema() -> pa.Schema:
+    fields = [("clustered", pa.int64()), ("random", pa.int64()), ("text", pa.string()), ("price", pa.float64())]
+    return pa.schema(fields + [(f"c{n}", pa.int64()) for n in range(COLUMNS - len(fields))])
+
+
+def data_files(count: int, start: int, rng: np.random.Generator) -> list[DataFile]:
+    """Descriptions of files as an engine would return them; `clustered` rises from file to file."""
+    groups = count * GROUPS_PER_FILE
+    first = (start * GROUPS_PER_FILE + np.arange(groups)) * ROWS_PER_GROUP
+    lows = rng.integers(0, 2**40, (COLUMNS, groups))
+    highs = lows + rng.integers(0, 2**20, (COLUMNS, groups))
+    lows[0], highs[0] = first, first + ROWS_PER_GROUP - 1
+    low_keys, high_keys = lows.astype(np.uint64) + OFFSET, highs.astype(np.uint64) + OFFSET
+    files = []
+    for number in range(count):
+        cut = slice(number * GROUPS_PER_FILE, (number + 1) * GROUPS_PER_FILE)
+        nulls = np.zeros(GROUPS_PER_FILE, dtype=np.int64)
+        columns = []
+        for column in range(COLUMNS):
+            mins: object = low_keys[column, cut]
+            maxs: object = high_keys[column, cut]
+            if column == 2:
+                mins = [b"customer-%012d" % value for value in lows[column, cut]]
+                maxs = [b"customer-%012d" % value for value in highs[column, cut]]
+            elif column == 3:
+                mins = np.array([double_key(value / 100) for value in lows[column, cut]], dtype=np.uint64)
+                maxs = np.array([double_key(value / 100) for value in highs[column, cut]], dtype=np.uint64)
+            columns.append(ColumnStatistics(column + 1, mins, maxs, nulls))  # type: ignore[arg-type]
+        files.append(
+            DataFile(
+                path=f"part-019a8c5e-0000-7000-8000-{start + number:012x}.parquet",
+                size_bytes=64 << 20,
+                row_count=GROUPS_PER_FILE * ROWS_PER_GROUP,
+                row_group_rows=np.full(GROUPS_PER_FILE, ROWS_PER_GROUP),
+                row_group_bytes=np.full(GROUPS_PER_FILE, 6 << 20),
+                row_group_offsets=np.arange(GROUPS_PER_FILE) * (6 << 20) + 4,
+                statistics=tuple(columns),
+            )
+        )
+    return files
+
+
+def commit(table: Table, files: list[DataFile]) -> float:
+    """Seconds of CPU-and-wall that registering and committing the files takes."""
+    context, info = table._context, table._info
+    with context.catalog.read() as reader:
+        head = reader.head(info.table_id)
+    begun = time.perf_counter()
+    with Unit(context, operation="append", engine="pyarrow", table_ids=[info.table_id]) as unit:
+        unit.commit([TableChange(info, head, Operation.APPEND, add=tuple(files))])
+    return time.perf_counter() - begun
+
+
+def median_ms(work: Callable[[], object], times: int) -> float:
+    taken = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - begun)
+    return statistics.median(taken) * 1000
+
+
+def bare_sqlite_ms(folder: Path, times: int) -> tuple[float, float]:
+    """One fsync, and one bare transaction of the same durability with a payload of one commit's size."""
+    with (folder / "probe").open("wb") as handle:
+        handle.write(b"x")
+
+        def sync() -> None:
+            handle.write(b"x")
+            handle.flush()
+            os.fsync(handle.fileno())
+
+        fsync = median_ms(sync, times)
+    connection = sqlite3.connect(folder / "bare.sqlite", isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("CREATE TABLE file (id INTEGER PRIMARY KEY, path TEXT, data BLOB)")
+
+    def insert() -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO file (path, data) VALUES (?, ?)", ("part.parquet", b"x" * 2000))
+        connection.execute("COMMIT")
+
+    insert()
+    bare = median_ms(insert, times)
+    connection.close()
+    return fsync, bare
+
+
+def measure(kind: str, catalog: str, folder: Path, row_groups: int, report: Report) -> None:
+    root, rng = str(folder / "lake"), np.random.default_rng(7)
+    fsync, bare = bare_sqlite_ms(folder, 50)
+    total_files = row_groups // GROUPS_PER_FILE
+    with parqlake.connect(root, catalog=catalog) as lake:
+        table = lake.create_table("bench.planning", schema())
+        one = statistics.median(commit(table, data_files(1, n, rng)) for n in range(30)) * 1000
+        report.add(kind, "commit of one file", one, "ms", note=f"{one / bare:.2f}× a bare SQLite transaction")
+        done, loading = 30, 0.0
+        while done < total_files:
+            size = min(FILES_PER_COMMIT, total_files - done)
+            files = data_files(size, done, rng)
+            loading += commit(table, files)
+            done += size
+        report.add(kind, f"load {total_files:,} files, {row_groups:,} row groups", loading, "s")
+        many = commit(lake.create_table("bench.wide", schema()), data_files(10_000, 0, rng))
+        report.add(kind, "commit of 10,000 files (100,000 row groups)", many, "s")
+    if kind == "SQLite":
+        size = sum(path.stat().st_size for path in folder.glob("catalog.sqlite*"))
+        report.add(kind, "catalog size, both tables", size / 1e6, "MB")
+        report.add(kind, "fsync / bare transaction", fsync, "ms", note=f"bare transaction {bare:.2f} ms")
+    middle = total_files // 2 * GROUPS_PER_FILE * ROWS_PER_GROUP + 5
+    cases = {
+        "point, clustered column": [("clustered", "=", middle)],
+        "range of 1 %, clustered": [("clustered", ">=", middle), ("clustered", "<", middle + row_groups * 1000)],
+        "point, random column": [("random", "=", 2**39)],
+        "point, random text": [("text", "=", "customer-549755813888")],
+    }
+    for name, where in cases.items():
+        cold = []
+        for _ in range(5):
+            with parqlake.connect(root, catalog=catalog) as lake:
+                handle = lake.table("bench.planning")
+                cold.append(median_ms(lambda h=handle, w=where: h.scan(w).plan, 1))  # type: ignore[misc]
+        with parqlake.connect(root, catalog=catalog) as lake:
+            handle = lake.table("bench.planning")
+            plan = handle.scan(where).plan
+            warm = median_ms(lambda h=handle, w=where: h.scan(w).plan, 50)  # type: ignore[misc]
+        kept = sum(len(file.row_groups or range(GROUPS_PER_FILE)) for file in plan.files)
+        report.add(
+            kind, f"plan: {name}", statistics.median(cold), "ms cold", note=f"{warm:.2f} ms warm, {kept} row groups"
+        )
+    with parqlake.connect(root, catalog=catalog) as lake:
+        handle = lake.table("bench.planning")
+        half = [("clustered", "<", middle)]
+        taken = median_ms(lambda: handle.scan(half).plan, 3)
+        report.add(kind, "plan: 50 % of all files", taken, "ms", note=f"{len(handle.scan(half).plan.files):,} files")
+        text = f"clustered = {middle}"
+        report.add(kind, "plan: point from SQL text, warm", median_ms(lambda: handle.scan(text).plan, 50), "ms")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="100,000 row groups instead of 1,000,000")
+    parser.add_argument("--row-groups", type=int)
+    parser.add_argument("--json", type=Path, help="write the figures here, too")
+    arguments = parser.parse_args()
+    row_groups = arguments.row_groups or (100_000 if arguments.smoke else 1_000_000)
+    report = Report(f"Planning over {row_groups:,} row groups × {COLUMNS} columns", machine())
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "sqlite").mkdir()
+        measure("SQLite", f"sqlite:///{folder / 'sqlite' / 'catalog.sqlite'}", folder / "sqlite", row_groups, report)
+        (folder / "postgres").mkdir()
+        try:
+            server = stack.enter_context(start_postgres())
+            measure("PostgreSQL", server.dsn("bench"), folder / "postgres", row_groups, report)
+        except PostgresUnavailableError as error:
+            report.skip("PostgreSQL", str(error))
+    report.show(arguments.json)
+
+
+if __name__ == "__main__":
+    assert integer_key(0) == int(OFFSET)
+    main()

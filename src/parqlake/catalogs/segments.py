@@ -1,0 +1,206 @@
+"""Segments: row groups that were committed together, packed as one blob and one page of statistics a column.
+
+A *piece* is what goes into a segment together: mostly one file, with what is known of each of its row groups. Pieces
+come from new files, or out of stored segments when a file is restored or small segments are merged.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from parqlake.core.errors import InputError
+from parqlake.core.model import BoolArray, ColumnStatistics, DataFile, IntArray, Segment, UintArray
+from parqlake.core.pages import (
+    KEY_BYTES,
+    MAX_BYTES,
+    MAX_KEY,
+    ROW_GROUPS_PER_PAGE,
+    PackedPage,
+    Page,
+    pack_column,
+    unknown_statistics,
+)
+
+_ARRAY = struct.Struct("<2sI")
+_DTYPES = (("<u1", 2**8), ("<u2", 2**16), ("<u4", 2**32))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Row groups of one file, or of several that come out of the same stored segment."""
+
+    file_ids: Sequence[int]
+    counts: Sequence[int]
+    """Row groups of each file."""
+    rows: IntArray
+    sizes: IntArray
+    offsets: IntArray
+    statistics: Mapping[int, ColumnStatistics]
+    """By column id; a column that is missing is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedSegment:
+    """A segment as the catalog stores it."""
+
+    file_ids: list[int]
+    row_groups: int
+    contents: bytes
+    pages: list[PackedPage]
+
+
+def piece_of(file: DataFile, file_id: int) -> Piece:
+    """Makes a piece of a new file; refuses a description that does not agree with itself."""
+    count = len(file.row_group_rows)
+    lengths = {len(file.row_group_bytes), len(file.row_group_offsets)}
+    for column in file.statistics:
+        lengths |= {len(column.mins), len(column.maxs), len(column.nulls)}
+    # A column that is short by one would shift the bounds of all files after it: row groups lost to readers.
+    if not lengths <= {count}:
+        raise InputError(f"file {file.path!r} has {count} row groups, but its sizes or statistics are not as many")
+    return Piece(
+        (file_id,),
+        (count,),
+        file.row_group_rows,
+        file.row_group_bytes,
+        file.row_group_offsets,
+        {column.column_id: column for column in file.statistics},
+    )
+
+
+def group_pieces(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """Splits pieces into segments of at most a page of row groups; a file never straddles two."""
+    group: list[Piece] = []
+    filled = 0
+    for piece in pieces:
+        if group and filled + len(piece.rows) > ROW_GROUPS_PER_PAGE:
+            yield group
+            group, filled = [], 0
+        group.append(piece)
+        filled += len(piece.rows)
+    if group:
+        yield group
+
+
+def pack_segment(pieces: Sequence[Piece]) -> PackedSegment:
+    """Packs the pieces, in order; where some have statistics of a column, the others get unknown ones."""
+    file_ids = [file_id for piece in pieces for file_id in piece.file_ids]
+    counts = [count for piece in pieces for count in piece.counts]
+    columns = {column_id: part for piece in pieces for column_id, part in piece.statistics.items()}
+    contents = b"".join(
+        _encode(array)
+        for array in (
+            np.array(file_ids, dtype=np.int64),
+            np.array(counts, dtype=np.int64),
+            np.concatenate([piece.rows for piece in pieces]),
+            np.concatenate([piece.sizes for piece in pieces]),
+            np.concatenate([piece.offsets for piece in pieces]),
+        )
+    )
+    pages = [_pack_page(column_id, example, pieces) for column_id, example in sorted(columns.items())]
+    return PackedSegment(file_ids, sum(counts), contents, pages)
+
+
+def decode_segment(segment_id: int, contents: bytes) -> Segment:
+    """Makes a stored segment ready for use."""
+    arrays = []
+    position = 0
+    for _ in range(5):
+        code, length = _ARRAY.unpack_from(contents, position)
+        position += _ARRAY.size
+        dtype = np.dtype("<" + code.decode())
+        stored = np.frombuffer(contents, dtype=dtype, count=length, offset=position)
+        arrays.append(stored.astype(np.int64))
+        position += length * dtype.itemsize
+    return Segment(segment_id, *arrays)
+
+
+def stored_piece(segment: Segment, pages: Mapping[int, Page], new_ids: Mapping[int, int] | None = None) -> Piece:
+    """What a stored segment holds, to be packed again: all of it, or some files under the new ids given."""
+    if new_ids is None:
+        new_ids = {file_id: file_id for file_id in segment.file_ids.tolist()}
+    chosen = np.isin(segment.file_ids, list(new_ids))
+    part = np.repeat(chosen, segment.row_group_counts)
+    return Piece(
+        [new_ids[file_id] for file_id in segment.file_ids[chosen].tolist()],
+        segment.row_group_counts[chosen].tolist(),
+        segment.rows[part],
+        segment.sizes[part],
+        segment.offsets[part],
+        {column_id: statistics_of(page, column_id, part) for column_id, page in pages.items()},
+    )
+
+
+def statistics_of(page: Page, column_id: int, part: BoolArray) -> ColumnStatistics:
+    """The bounds of some row groups of a page, never tighter than those the page was made from.
+
+    A page keeps only 8 bytes of a string after the common prefix. What was cut off a maximum could have been
+    anything, so it is filled up with the greatest bytes: left short, it would hide rows once it stands in a page with
+    a longer prefix.
+    """
+    nulls = np.zeros(int(part.sum()), dtype=np.int64) if page.nulls is None else page.nulls[part]
+    mins, maxs = _numbers(page, page.mins[part]), _numbers(page, page.maxs[part])
+    if page.prefix is None:
+        return ColumnStatistics(column_id, mins, maxs, nulls)
+    only_nulls = (mins > maxs).tolist()
+    lows = [
+        MAX_BYTES if empty else _low_bytes(page.prefix, low)
+        for low, empty in zip(mins.tolist(), only_nulls, strict=True)
+    ]
+    highs = [
+        b"" if empty else _high_bytes(page.prefix, high) for high, empty in zip(maxs.tolist(), only_nulls, strict=True)
+    ]
+    return ColumnStatistics(column_id, lows, highs, nulls)
+
+
+def encode_ids(ids: Sequence[int]) -> bytes:
+    """A short list of ids as a blob."""
+    return _encode(np.array(ids, dtype=np.int64))
+
+
+def decode_ids(data: bytes) -> list[int]:
+    """The list that `encode_ids` packed."""
+    code, length = _ARRAY.unpack_from(data)
+    ids: list[int] = np.frombuffer(data, dtype="<" + code.decode(), count=length, offset=_ARRAY.size).tolist()
+    return ids
+
+
+def _pack_page(column_id: int, example: ColumnStatistics, pieces: Sequence[Piece]) -> PackedPage:
+    as_bytes = isinstance(example.mins, list)
+    parts = []
+    for piece in pieces:
+        part = piece.statistics.get(column_id)
+        if part is None or isinstance(part.mins, list) is not as_bytes:
+            part = unknown_statistics(column_id, len(piece.rows), as_bytes=as_bytes)
+        parts.append(part)
+    return pack_column(parts)
+
+
+def _encode(array: IntArray) -> bytes:
+    low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
+    dtype = next((name for name, end in _DTYPES if low >= 0 and high < end), "<i8")
+    return _ARRAY.pack(dtype[1:].encode(), len(array)) + array.astype(dtype).tobytes()
+
+
+def _numbers(page: Page, codes: np.ndarray) -> UintArray:
+    """The numbers that the page's codes stand for; the least and the greatest code stand for themselves."""
+    greatest = np.iinfo(codes.dtype).max
+    wide = codes.astype(np.uint64)
+    # A page over (almost) all 64 bits starts at 0 and keeps its numbers as they are.
+    numbers = wide if page.base == 0 else wide + np.uint64(page.base) - np.uint64(1)
+    numbers = np.where(codes == 0, np.uint64(0), numbers)
+    return np.where(codes == greatest, np.uint64(MAX_KEY), numbers)
+
+
+def _low_bytes(prefix: bytes, number: int) -> bytes:
+    return b"" if number == 0 else (prefix + struct.pack(">Q", number).rstrip(b"\0"))[:KEY_BYTES]
+
+
+def _high_bytes(prefix: bytes, number: int) -> bytes:
+    return (
+        MAX_BYTES if number == MAX_KEY else (prefix + struct.pack(">Q", number)).ljust(KEY_BYTES, b"\xff")[:KEY_BYTES]
+    )

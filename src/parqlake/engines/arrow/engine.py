@@ -1,0 +1,98 @@
+"""The PyArrow engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from parqlake.core.model import DataFile
+from parqlake.core.ports import ReadPlan, Store, WriteSpec
+from parqlake.core.schema import canonical_schema
+from parqlake.engines.arrow.nans import NanFinder
+from parqlake.engines.arrow.part_writer import PartWriter, WriteJob
+from parqlake.engines.arrow.partition_writer import PartitionedWriter
+from parqlake.engines.arrow.planned_dataset import plan_dataset
+from parqlake.engines.arrow.reader import plan_batches
+
+
+class PyArrowEngine:
+    """Writes and reads with PyArrow alone: in this process, streaming, memory bounded.
+
+    Holds every type that tables hold. Page checksums are written, and verified on reading.
+    """
+
+    def __init__(self, *, spill_folder: str | None = None) -> None:
+        """Takes a folder for rows that a partitioned write puts aside; the system's temporary one if None."""
+        self._spill_folder = spill_folder
+
+    def __repr__(self) -> str:
+        return "PyArrowEngine()"
+
+    @property
+    def name(self) -> str:
+        """How users choose it."""
+        return "pyarrow"
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Raises `UnsupportedTypeError` for what tables cannot hold; this engine holds all else."""
+        canonical_schema(schema)
+
+    def write(self, data: pa.RecordBatchReader, spec: WriteSpec, store: Store) -> list[DataFile]:
+        """Writes the rows to final files and describes them; durable on return.
+
+        Without rows there are no files. On an exception finished files stay where they are, for the caller
+        to decide about, and those that were never finished are deleted.
+        """
+        files: list[DataFile] = []
+        paths: list[str] = []
+
+        def finished(path: str, file: DataFile) -> None:
+            paths.append(path)
+            files.append(file)
+
+        job = WriteJob(spec, store, NanFinder(spec.schema), finished)
+        if spec.partition_by:
+            _write_partitioned(data, PartitionedWriter(job, spill_folder=self._spill_folder))
+        else:
+            _write_plain(data, job)
+        store.sync(paths)
+        return files
+
+    def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
+        """Reads what the plan names and writes it again by the spec, streaming."""
+        return self.write(self.batches(plan, store), spec, store)
+
+    def dataset(self, plan: ReadPlan, store: Store) -> Any:
+        """A `pyarrow.dataset.FileSystemDataset` of exactly the planned row groups, unfiltered within them."""
+        return plan_dataset(plan, store)
+
+    def batches(self, plan: ReadPlan, store: Store) -> pa.RecordBatchReader:
+        """The rows, filtered, projected, limited, in the plan's order, as a stream."""
+        return plan_batches(plan, store)
+
+
+def _write_plain(data: pa.RecordBatchReader, job: WriteJob) -> None:
+    writer = PartWriter(job, "", {})
+    buffer = job.buffer()
+    try:
+        for batch in data:
+            buffer.push(batch)
+            while buffer.full:
+                writer.write(buffer.pop())
+        while buffer.rows:
+            writer.write(buffer.pop())
+        writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def _write_partitioned(data: pa.RecordBatchReader, writer: PartitionedWriter) -> None:
+    try:
+        for batch in data:
+            writer.push(batch)
+        writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise

@@ -1,0 +1,123 @@
+"""One Parquet file while it is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import uuid_utils
+
+from parqlake.core.errors import ConstraintError, InvalidOptionError, ParqlakeError
+from parqlake.core.model import DataFile
+from parqlake.core.os_errors import store_error
+from parqlake.core.ports import Store, WriteSpec, WrittenFile
+from parqlake.core.statistics import describe_file
+from parqlake.engines.arrow.nans import NanFinder
+
+_LEVELS = {"zstd": 1}
+"""Level 1 of zstd costs what snappy costs, for a third less space."""
+
+
+class PartFile:
+    """A `part-<uuidv7>.parquet` at its final place; each write is one row group."""
+
+    def __init__(
+        self, folder: str, spec: WriteSpec, store: Store, *, partition: Mapping[str, str | None], finder: NanFinder
+    ) -> None:
+        """Opens the file; `folder` is relative to the table's location, which may be its own root."""
+        self._spec = spec
+        self._store = store
+        self._partition = partition
+        self._finder = finder
+        self._nans: set[tuple[int, int]] = set()
+        self._row_groups = 0
+        self.rows = 0
+        name = f"part-{uuid_utils.uuid7()}.parquet"
+        self.path = f"{folder}/{name}" if folder else name
+        self.stored_path = f"{spec.location}/{self.path}" if spec.location else self.path
+        with self._mapped():
+            store.make_folders([self.stored_path.rpartition("/")[0]])
+            self._sink = store.arrow_filesystem().open_output_stream(store.full_path(self.stored_path))
+        codec = spec.compression.lower()
+        try:
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                spec.schema,
+                compression="NONE" if codec == "none" else codec,
+                compression_level=_LEVELS.get(codec),
+                write_page_checksum=True,
+                store_schema=True,
+            )
+        except BaseException:
+            self.abandon()
+            raise
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far."""
+        return int(self._sink.tell())
+
+    def write_row_group(self, table: pa.Table) -> None:
+        """Writes the rows as one row group."""
+        if self._spec.sort_by:
+            table = _sorted(table, self._spec.sort_by)
+        self._nans.update((self._row_groups, leaf) for leaf in self._finder.find(table))
+        with self._mapped():
+            try:
+                self._writer.write_table(table, row_group_size=table.num_rows)
+            except pa.ArrowInvalid as error:
+                _check_nulls(table, self._spec.schema, error)
+                raise
+        self._row_groups += 1
+        self.rows += table.num_rows
+
+    def close(self) -> tuple[WrittenFile, DataFile]:
+        """Finishes the file and describes it from the writer's own metadata."""
+        with self._mapped():
+            self._writer.add_key_value_metadata(dict(self._spec.footer))
+            self._writer.close()
+            size = self.size_bytes
+            self._sink.close()
+        metadata = self._writer.writer.metadata
+        schema, partition = self._spec.schema, self._partition
+        data_file = describe_file(self.path, size, metadata, schema, partition=partition, nans=self._nans)
+        return WrittenFile(self.path, metadata, size), data_file
+
+    def abandon(self) -> None:
+        """Closes and deletes the unfinished file, as far as that can be done; never raises."""
+        with suppress(Exception):
+            self._writer.close()
+        with suppress(Exception):
+            self._writer.is_open = False  # or it would try, and fail, again when it is collected
+        with suppress(Exception):
+            self._sink.close()
+        with suppress(Exception):
+            self._store.delete([self.stored_path])
+
+    @contextmanager
+    def _mapped(self) -> Iterator[None]:
+        try:
+            yield
+        except ParqlakeError:
+            raise
+        except OSError as error:
+            raise store_error(error, "write", self.stored_path, writing=True) from error
+
+
+def _sorted(table: pa.Table, columns: tuple[str, ...]) -> pa.Table:
+    joined = table.combine_chunks()
+    try:
+        return joined.sort_by([(name, "ascending", "at_end") for name in columns])
+    except pa.ArrowTypeError as error:
+        raise InvalidOptionError(f"cannot sort by {', '.join(columns)}: {error}; leave nested columns out") from error
+
+
+def _check_nulls(table: pa.Table, schema: pa.Schema, error: Exception) -> None:
+    for index, field in enumerate(schema):
+        if not field.nullable and table.column(index).null_count:
+            raise ConstraintError(
+                f'column "{field.name}" is NOT NULL, but the data holds {table.column(index).null_count} NULLs; '
+                "fill them, or leave those rows out"
+            ) from error

@@ -1,0 +1,193 @@
+"""A store over any fsspec file system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pyarrow.fs
+import uuid_utils
+
+from parqlake.core.errors import ParqlakeError, PathIsFileError, StoreReadOnlyError
+from parqlake.core.os_errors import store_error
+from parqlake.core.ports import StoredFile
+from parqlake.stores.paths import safe_folder, safe_path, shown_url
+
+PROBE = ".parqlake-probe-"
+_OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "r2"}
+_DELETE_THREADS = 16
+
+
+class FsspecStore:
+    """Immutable files under one root of an fsspec file system.
+
+    All paths are relative to the root and never leave it. Neither `repr` nor any error shows storage
+    options or secrets of the URL.
+    """
+
+    def __init__(self, filesystem: Any, root: str, *, url: str) -> None:
+        """Takes the root as a path inside the file system, and the URL as the user wrote it."""
+        self._filesystem = filesystem
+        self._root = root.rstrip("/")
+        self._url = shown_url(url)
+        self._arrow: Any = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._url!r})"
+
+    @property
+    def url(self) -> str:
+        """The root as people write it, without secrets."""
+        return self._url
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the files lie in a file system of this machine."""
+        return False
+
+    @property
+    def filesystem(self) -> Any:
+        """The fsspec file system."""
+        return self._filesystem
+
+    def arrow_filesystem(self) -> Any:
+        """The same files as a `pyarrow.fs.FileSystem`."""
+        if self._arrow is None:
+            handler = pyarrow.fs.FSSpecHandler(self._filesystem)
+            self._arrow = pyarrow.fs.PyFileSystem(handler)
+        return self._arrow
+
+    def full_path(self, path: str) -> str:
+        """The path inside `filesystem`; `UnsafePathError` for a way out of the root."""
+        return f"{self._root}/{safe_path(path)}"
+
+    def full_url(self, path: str) -> str:
+        """The address that DuckDB or Spark would open, `protocol://…`."""
+        return str(self._filesystem.unstrip_protocol(self.full_path(path)))
+
+    def prepare_root(self) -> None:
+        """Creates the root if needed and proves that it can be written to, or raises."""
+        probe = f"{self._root}/{PROBE}{uuid_utils.uuid7()}"
+        if self._root and self._filesystem.isfile(self._root):
+            raise path_is_file(self._url)
+        try:
+            if self._has_folders and self._root:
+                self._filesystem.makedirs(self._root, exist_ok=True)
+            self._filesystem.pipe_file(probe, b"parqlake")
+            self._filesystem.rm_file(probe)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise path_is_file(self._url) from error
+        except PermissionError as error:
+            raise read_only(self._url, error) from error
+        except OSError as error:
+            raise store_error(error, "write to", self._url, writing=True) from error
+
+    def make_folders(self, paths: Iterable[str]) -> None:
+        """Creates the folders, where the store has real ones; object stores have none."""
+        folders = [self._folder_path(path) for path in paths]
+        if not self._has_folders:
+            return
+        for folder in folders:
+            with self._mapped("create folder", folder, writing=True):
+                self._filesystem.makedirs(folder, exist_ok=True)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Checks the paths; what a remote store has acknowledged is durable already."""
+        for path in paths:
+            safe_path(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole content; `FileNotInStoreError` if there is none."""
+        with self._mapped("read", path, writing=False):
+            return bytes(self._filesystem.cat_file(self.full_path(path)))
+
+    def write_bytes(self, path: str, data: bytes, *, exclusive: bool = False) -> bool:
+        """Writes a small file; with `exclusive`, returns False if one is already there.
+
+        Exclusive is atomic where the file system has put-if-absent; where it has not, two writers in the
+        same instant may both be told that they were first.
+        """
+        full = self.full_path(path)
+        with self._mapped("write", path, writing=True):
+            if self._has_folders:
+                self._filesystem.makedirs(full.rpartition("/")[0], exist_ok=True)
+            if not exclusive:
+                self._filesystem.pipe_file(full, data)
+                return True
+            return self._create(full, data)
+
+    def exists(self, path: str) -> bool:
+        """Whether a file lies at the path."""
+        with self._mapped("look for", path, writing=False):
+            return bool(self._filesystem.isfile(self.full_path(path)))
+
+    def list_files(self, prefix: str) -> Iterable[StoredFile]:
+        """All files below the folder, however deep, by path; none if the folder is missing."""
+        folder = self._folder_path(prefix)
+        start = len(self._root) + 1
+        with self._mapped("list", prefix, writing=False):
+            found = self._filesystem.find(folder, detail=True)
+        if list(found) == [folder]:  # some file systems "find" a file at the folder's own path
+            return
+        for full, info in sorted(found.items()):
+            yield StoredFile(full[start:], int(info.get("size") or 0))
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Deletes files; those already gone are no error."""
+        # fsspec's `rm` expands * and [ in names; `rm_file` takes them as they are.
+        full_paths = [self.full_path(path) for path in paths]
+        if not full_paths:
+            return
+        with ThreadPoolExecutor(min(_DELETE_THREADS, len(full_paths))) as pool:
+            list(pool.map(self._delete_one, full_paths, paths))
+
+    @property
+    def _has_folders(self) -> bool:
+        protocol = self._filesystem.protocol
+        names = {protocol} if isinstance(protocol, str) else set(protocol)
+        return not names & _OBJECT_STORES
+
+    def _folder_path(self, path: str) -> str:
+        folder = safe_folder(path)
+        return f"{self._root}/{folder}" if folder else self._root
+
+    def _create(self, full: str, data: bytes) -> bool:
+        try:
+            self._filesystem.pipe_file(full, data, mode="create")
+        except FileExistsError:
+            return False
+        except (NotImplementedError, ValueError):
+            if self._filesystem.exists(full):
+                return False
+            self._filesystem.pipe_file(full, data)
+        return True
+
+    def _delete_one(self, full: str, path: str) -> None:
+        with self._mapped("delete", path, writing=True), suppress(FileNotFoundError):
+            self._filesystem.rm_file(full)
+
+    @contextmanager
+    def _mapped(self, doing: str, path: str, *, writing: bool) -> Iterator[None]:
+        """Turns errors of the file system into those of the tree, with the path as users know it."""
+        try:
+            yield
+        except ParqlakeError:
+            raise
+        except OSError as error:
+            raise store_error(error, doing, path, writing=writing) from error
+
+
+def path_is_file(url: str) -> PathIsFileError:
+    """The error for a root where a file lies."""
+    return PathIsFileError(f'"{url}" exists but is a file; give a folder, or a name that is free')
+
+
+def read_only(url: str, error: OSError) -> StoreReadOnlyError:
+    """The error for a root that cannot be written to."""
+    reason = error.strerror or "permission denied"
+    return StoreReadOnlyError(
+        f'cannot write to "{url}": {reason}; give this user the right to write there, '
+        "mount it for writing, or choose another folder"
+    )

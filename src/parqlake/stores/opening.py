@@ -1,0 +1,73 @@
+"""From a path or URL to a store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from parqlake.core.errors import InvalidOptionError, MissingExtraError, StoreError
+from parqlake.stores.fsspec_store import FsspecStore
+from parqlake.stores.local_store import LocalStore
+from parqlake.stores.paths import shown_url
+
+_LOCAL = ("file://", "local://")
+_EXTRAS = {
+    "s3": ("s3fs", "s3"),
+    "s3a": ("s3fs", "s3"),
+    "gs": ("gcsfs", "gcs"),
+    "gcs": ("gcsfs", "gcs"),
+    "az": ("adlfs", "azure"),
+    "abfs": ("adlfs", "azure"),
+    "abfss": ("adlfs", "azure"),
+    "adl": ("adlfs", "azure"),
+}
+
+
+def open_store(root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> FsspecStore:
+    """Opens the store at a local path or an fsspec URL; touches nothing yet.
+
+    Args:
+        root: a path (relative, absolute, with `~`, or `file://…`), or a URL such as `memory://lake`.
+        storage_options: what the fsspec file system takes, credentials for instance. Never shown.
+
+    Raises:
+        MissingExtraError: the package for the protocol is not installed.
+        InvalidOptionError: the root is empty, or its protocol is unknown.
+    """
+    text = os.fspath(root) if isinstance(root, str | os.PathLike) else root
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise InvalidOptionError(f"the root {root!r} is no path; give a folder or a URL such as s3://bucket/folder")
+    if "://" not in text or text.startswith(_LOCAL):
+        if storage_options:
+            raise InvalidOptionError("storage_options are for remote stores; a local folder takes none")
+        return LocalStore(_local_root(text), url=text)
+    return FsspecStore(*_remote(text, dict(storage_options or {})), url=text)
+
+
+def _remote(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    protocol, shown = url.partition("://")[0], shown_url(url)
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url, **options)
+    except ImportError as error:
+        package, extra = _EXTRAS.get(protocol, (f"the file system for {protocol}://", "all"))
+        raise MissingExtraError(package, extra) from error
+    except (TypeError, ValueError) as error:
+        # The cause stays hidden where it may quote the options, and so secrets.
+        if "not known" in str(error):
+            raise InvalidOptionError(f'unknown protocol in "{shown}"; known are s3, gs, abfs, memory, …') from None
+        given = ", ".join(sorted(options)) or "none"
+        raise InvalidOptionError(f'cannot open "{shown}" with the storage_options given: {given}') from None
+    except OSError as error:
+        raise StoreError(f'cannot reach "{shown}": {type(error).__name__}; check address and network') from error
+    return filesystem, path
+
+
+def _local_root(text: str) -> str:
+    for prefix in _LOCAL:
+        text = text.removeprefix(prefix)
+    expanded = Path(text).expanduser()
+    return Path(os.path.abspath(expanded)).as_posix()  # noqa: PTH100  resolve() would follow links in what the user wrote
