@@ -24,9 +24,11 @@ def begin(process: subprocess.Popen[str]) -> None:
 def whole_batches(table: Table, version: int | None = None) -> set[tuple[int, int]]:
     """The batches in the table; fails if any is there in part or more than once."""
     rows = table.scan(version=version).to_arrow()
-    counts: dict[tuple[int, int], list[int]] = {}
-    for writer, number, row in zip(*(rows[name].to_pylist() for name in ("writer", "batch", "row")), strict=True):
-        counts.setdefault((writer, number), []).append(row)
-    for key, found in counts.items():
-        assert sorted(found) == list(range(ROWS)), f"batch {key} is torn or doubled: {len(found)} rows"
-    return set(counts)
+    sums = rows.group_by(["writer", "batch"]).aggregate([("row", "count"), ("row", "count_distinct"), ("row", "max")])
+    found = set()
+    for group in sums.to_pylist():
+        key = (group["writer"], group["batch"])
+        counts = (group["row_count"], group["row_count_distinct"], group["row_max"])
+        assert counts == (ROWS, ROWS, ROWS - 1), f"batch {key} is torn or doubled: {group}"
+        found.add(key)
+    return found

@@ -16,7 +16,7 @@ from parqlake.catalogs.dialect import Dialect, Session
 from parqlake.catalogs.migrations import Identity, prepare
 from parqlake.catalogs.pool import Pool
 from parqlake.catalogs.reader import SqlReader
-from parqlake.catalogs.rows import transaction_row
+from parqlake.catalogs.rows import checked_text, transaction_row
 from parqlake.catalogs.tables import TXN, TXN_TABLE
 from parqlake.catalogs.writer import SqlWriter
 from parqlake.core.errors import (
@@ -165,10 +165,11 @@ class SqlCatalog:
 
     def _change_registry(self, sql: str, txn_id: str, moment: Callable[[], int], *, durable: bool) -> bool:
         begin = Session.begin_write if durable else _begin_registry_write
+        checked = checked_text(txn_id, "transaction id")
 
         def change() -> bool:
             with self._transaction(begin) as session:
-                return session.change(sql, (moment(), txn_id)) > 0
+                return session.change(sql, (moment(), checked)) > 0
 
         return self._again(change)
 

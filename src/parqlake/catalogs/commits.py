@@ -100,8 +100,8 @@ def write_snapshot(
         size_bytes=size_bytes,
         added_files=len(added),
         removed_files=len(new.remove),
-        added_rows=added_rows,
-        removed_rows=removed_rows,
+        added_rows=added_rows - new.carried_rows,
+        removed_rows=removed_rows - new.carried_rows,
         summary=dict(new.summary),
     )
     # The snapshot's key is the second guard, should the first one ever fail.

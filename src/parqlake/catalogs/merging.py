@@ -13,29 +13,23 @@ from collections.abc import Mapping, Sequence
 from parqlake.catalogs.dialect import Session
 from parqlake.catalogs.segments import (
     Piece,
-    decode_ids,
     decode_segment,
     group_pieces,
     pack_segment,
     stored_piece,
 )
 from parqlake.catalogs.storing import SMALL_SEGMENT, count_small, store_segments
-from parqlake.catalogs.tables import SEGMENT, SEGMENT_DATA, STATISTIC
+from parqlake.catalogs.tables import SEGMENT, STATISTIC
 from parqlake.core.model import Segment
 from parqlake.core.pages import Page, unpack
 
 _DRAW_SEGMENT = "UPDATE table_head SET next_segment = next_segment + 1 WHERE table_id = ? RETURNING next_segment"
 _SET_SMALL_COUNT = "UPDATE table_head SET small_segments = ? WHERE table_id = ?"
 _SMALL = SEGMENT.select("WHERE table_id = ? AND row_groups < ? ORDER BY segment_id", "segment_id", "added")
-_CONTENTS = SEGMENT_DATA.select(
-    "WHERE table_id = ? AND segment_id = ANY_OF(?)", "segment_id", "columns_with_statistics", "contents"
-)
-_PAGES = STATISTIC.select(
-    "WHERE table_id = ? AND column_id = ? AND segment_id = ANY_OF(?)", "segment_id", "data", "nulls"
-)
+_CONTENTS = SEGMENT.select("WHERE table_id = ? AND segment_id = ANY_OF(?)", "segment_id", "contents")
+_PAGES = STATISTIC.select("WHERE table_id = ? AND segment_id = ANY_OF(?)", "segment_id", "column_id", "data", "nulls")
 _MOVE_FILES = "UPDATE file SET segment_id = ? WHERE table_id = ? AND file_id = ANY_OF(?)"
-_DROP_PAGES = "DELETE FROM statistic WHERE table_id = ? AND column_id = ? AND segment_id = ANY_OF(?)"
-_DROP_CONTENTS = "DELETE FROM segment_data WHERE table_id = ? AND segment_id = ANY_OF(?)"
+_DROP_PAGES = "DELETE FROM statistic WHERE table_id = ? AND segment_id = ANY_OF(?)"
 _DROP_SEGMENTS = "DELETE FROM segment WHERE table_id = ? AND segment_id = ANY_OF(?)"
 
 
@@ -61,26 +55,17 @@ def merge_small_segments(session: Session, table_id: int) -> None:
         session.change(_MOVE_FILES, (segment_id, table_id, session.ids(merged.file_ids)))
         left_small += count_small([merged])
     session.change(_SET_SMALL_COUNT, (left_small, table_id))
-    _drop(session, table_id, stored)
+    old = (table_id, session.ids(list(stored)))
+    session.change(_DROP_PAGES, old)
+    session.change(_DROP_SEGMENTS, old)
 
 
 def _load(session: Session, table_id: int, segment_ids: Sequence[int]) -> dict[int, tuple[Segment, dict[int, Page]]]:
     """The segments with all their pages."""
+    where = (table_id, session.ids(segment_ids))
     stored: dict[int, tuple[Segment, dict[int, Page]]] = {}
-    holders: dict[int, list[int]] = {}
-    for segment_id, columns, contents in session.rows(_CONTENTS, (table_id, session.ids(segment_ids))):
+    for segment_id, contents in session.rows(_CONTENTS, where):
         stored[segment_id] = (decode_segment(segment_id, contents), {})
-        for column_id in decode_ids(columns):
-            holders.setdefault(column_id, []).append(segment_id)
-    for column_id, ids in holders.items():
-        for segment_id, data, nulls in session.rows(_PAGES, (table_id, column_id, session.ids(ids))):
-            stored[segment_id][1][column_id] = unpack(data, nulls)
+    for segment_id, column_id, data, nulls in session.rows(_PAGES, where):
+        stored[segment_id][1][column_id] = unpack(data, nulls)
     return stored
-
-
-def _drop(session: Session, table_id: int, stored: Mapping[int, tuple[Segment, dict[int, Page]]]) -> None:
-    ids = session.ids(list(stored))
-    for column_id in sorted({column_id for _, pages in stored.values() for column_id in pages}):
-        session.change(_DROP_PAGES, (table_id, column_id, ids))
-    session.change(_DROP_CONTENTS, (table_id, ids))
-    session.change(_DROP_SEGMENTS, (table_id, ids))

@@ -27,7 +27,7 @@ from parqlake.catalogs.tables import (
     FILE,
     LAKE_TABLE,
     SCHEMA_VERSION,
-    SEGMENT_DATA,
+    SEGMENT,
     SNAPSHOT,
     STATISTIC,
     TABLE_HEAD,
@@ -87,9 +87,9 @@ _FILES_ADDED = FILE.select(
     "WHERE table_id = ? AND file_id >= ? AND file_id < ? AND added > ? AND added <= ?", *FILE_COLUMNS
 )
 _FILES_REMOVED = FILE.select("WHERE table_id = ? AND removed > ? AND removed <= ?", *FILE_COLUMNS)
-_SEGMENTS = SEGMENT_DATA.select("WHERE table_id = ? AND segment_id = ANY_OF(?)", "segment_id", "contents")
+_SEGMENTS = SEGMENT.select("WHERE table_id = ? AND segment_id = ANY_OF(?)", "segment_id", "contents")
 _PAGES = STATISTIC.select(
-    "WHERE table_id = ? AND column_id = ? AND segment_id = ANY_OF(?)", "segment_id", "data", "nulls"
+    "WHERE table_id = ? AND segment_id = ANY_OF(?) AND column_id = ?", "segment_id", "data", "nulls"
 )
 _TRANSACTION = TXN.select("WHERE txn_id = ?")
 _BY_KEY = TXN.select("WHERE txn_id = (SELECT txn_id FROM idempotency WHERE idempotency_key = ?)")
@@ -124,7 +124,10 @@ class SqlReader:
 
     def tables(self, namespace: str | None = None) -> list[TableInfo]:
         """All live tables, by name."""
-        found = self._session.rows(_TABLES) if namespace is None else self._session.rows(_TABLES_IN, (namespace,))
+        if namespace is None:
+            found = self._session.rows(_TABLES)
+        else:
+            found = self._session.rows(_TABLES_IN, (checked_text(namespace, "namespace"),))
         return sorted((table_of(row) for row in found), key=lambda info: info.name)
 
     def dropped_tables(self, name: TableName) -> list[TableInfo]:
@@ -248,7 +251,7 @@ class SqlReader:
         found: dict[int, Page | None] = {key[3]: page for key, page in known.items()}  # type: ignore[index]
         missing = [i for i in ids if i not in found]
         if missing:
-            rows = self._session.rows(_PAGES, (table_id, column_id, self._session.ids(missing)))
+            rows = self._session.rows(_PAGES, (table_id, self._session.ids(missing), column_id))
             found.update((segment_id, unpack(data, nulls)) for segment_id, data, nulls in rows)
             if self._fills_cache:
                 # That there is no page is remembered too: segments never change.
@@ -293,8 +296,8 @@ def _plain(ids: Iterable[int]) -> list[int]:
 def _segment_query(ranges: int) -> str:
     """One join for each range; a segment without a page for the column is unknown, and kept."""
     joins = "".join(
-        f" LEFT JOIN statistic c{i} ON c{i}.table_id = s.table_id AND c{i}.column_id = ?"
-        f" AND c{i}.segment_id = s.segment_id"
+        f" LEFT JOIN statistic c{i} ON c{i}.table_id = s.table_id AND c{i}.segment_id = s.segment_id"
+        f" AND c{i}.column_id = ?"
         for i in range(ranges)
     )
     tests = "".join(

@@ -157,18 +157,6 @@ def statistics_of(page: Page, column_id: int, part: BoolArray) -> ColumnStatisti
     return ColumnStatistics(column_id, lows, highs, nulls)
 
 
-def encode_ids(ids: Sequence[int]) -> bytes:
-    """A short list of ids as a blob."""
-    return _encode(np.array(ids, dtype=np.int64))
-
-
-def decode_ids(data: bytes) -> list[int]:
-    """The list that `encode_ids` packed."""
-    code, length = _ARRAY.unpack_from(data)
-    ids: list[int] = np.frombuffer(data, dtype="<" + code.decode(), count=length, offset=_ARRAY.size).tolist()
-    return ids
-
-
 def _pack_page(column_id: int, example: ColumnStatistics, pieces: Sequence[Piece]) -> PackedPage:
     as_bytes = isinstance(example.mins, list)
     parts = []

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from parqlake.catalogs.dialect import Row, Session
-from parqlake.catalogs.segments import PackedSegment, Piece, encode_ids, group_pieces, pack_segment
-from parqlake.catalogs.tables import SEGMENT, SEGMENT_DATA, STATISTIC
+from parqlake.catalogs.segments import PackedSegment, Piece, group_pieces, pack_segment
+from parqlake.catalogs.tables import SEGMENT, STATISTIC
 from parqlake.core.pages import ROW_GROUPS_PER_PAGE
 
 SMALL_SEGMENT = ROW_GROUPS_PER_PAGE // 2
@@ -44,19 +44,15 @@ def store_segments(
     """
     segment_of: dict[int, int] = {}
     segments: list[Row] = []
-    contents: list[Row] = []
     statistics: list[Row] = []
     for segment_id, segment in enumerate(packed, first_segment):
         segment_of.update(dict.fromkeys(segment.file_ids, segment_id))
-        segments.append((table_id, segment_id, segment.row_groups, added))
-        columns = encode_ids([page.column_id for page in segment.pages])
-        contents.append((table_id, segment_id, columns, segment.contents))
+        segments.append((table_id, segment_id, added, segment.row_groups, segment.contents))
         statistics += [
-            (table_id, page.column_id, segment_id, page.min_key, page.max_key, page.data, page.nulls)
+            (table_id, segment_id, page.column_id, page.min_key, page.max_key, page.data, page.nulls)
             for page in segment.pages
         ]
     session.insert(SEGMENT, segments)
-    session.insert(SEGMENT_DATA, contents)
     session.insert(STATISTIC, statistics)
     return segment_of
 

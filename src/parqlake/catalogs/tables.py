@@ -144,20 +144,17 @@ FILE = Table(
 SEGMENT = Table(
     "segment",
     # `added` is the first version that any of its files belongs to.
-    _columns("table_id integer, segment_id integer, row_groups integer, added integer"),
+    _columns("table_id integer, segment_id integer, added integer, row_groups integer, contents blob"),
     key=("table_id", "segment_id"),
-)
-SEGMENT_DATA = Table(
-    "segment_data",
-    _columns("table_id integer, segment_id integer, columns_with_statistics blob, contents blob"),
-    key=("table_id", "segment_id"),
+    covering=("added", "row_groups"),
 )
 STATISTIC = Table(
     "statistic",
+    # By segment first: what a commit adds stands in one place of the index, not in one place for each column.
     _columns(
-        "table_id integer, column_id integer, segment_id integer, min_key blob, max_key blob, data blob, nulls blob?"
+        "table_id integer, segment_id integer, column_id integer, min_key blob, max_key blob, data blob, nulls blob?"
     ),
-    key=("table_id", "column_id", "segment_id"),
+    key=("table_id", "segment_id", "column_id"),
     covering=("min_key", "max_key"),
 )
 TAG = Table(
@@ -182,7 +179,6 @@ FIRST_TABLES = (
     SNAPSHOT,
     FILE,
     SEGMENT,
-    SEGMENT_DATA,
     STATISTIC,
     TAG,
     TOMBSTONE,

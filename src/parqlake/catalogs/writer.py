@@ -197,10 +197,9 @@ class SqlWriter(SqlReader):
 
     def add_tombstones(self, table_id: int, paths: Sequence[str], *, txn_id: str, reason: str, at: datetime) -> None:
         """Records files that no version refers to."""
-        since = to_micros(at)
-        for path in dict.fromkeys(paths):
-            row = (table_id, checked_text(path, "path"), since, checked_text(reason, "reason"), txn_id)
-            self._session.change(_ADD_TOMBSTONE, row)
+        why = (to_micros(at), checked_text(reason, "reason"), checked_text(txn_id, "transaction id"))
+        for path in [checked_text(path, "path") for path in dict.fromkeys(paths)]:
+            self._session.change(_ADD_TOMBSTONE, (table_id, path, *why))
 
     # ---- shared
 

@@ -212,6 +212,8 @@ class NewSnapshot:
     """A new schema, or None to keep the one of `base`."""
     readd: Sequence[FileEntry] = ()
     """Entries of earlier versions that become live again under a new file id (restore)."""
+    carried_rows: int = 0
+    """Rows that stand both in removed and in added files: they count neither as removed nor as added."""
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -45,6 +45,8 @@ class TableChange:
     """Remove whatever is live at the moment of the commit, too."""
     restore_version: int | None = None
     """Make the files of this version the live ones."""
+    carried_rows: int = 0
+    """Rows of removed files that stand in added ones again."""
     reads: ReadSet = field(default_factory=ReadSet)
     schema: pa.Schema | None = None
     summary: Mapping[str, Any] = field(default_factory=dict)
@@ -149,6 +151,7 @@ def _decided(reader: CatalogReader, change: TableChange, head: Head) -> NewSnaps
         remove=remove,
         schema=schema,
         readd=readd,
+        carried_rows=change.carried_rows,
         summary=change.summary,
     )
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from parqlake.core.ports import CatalogReader
-from parqlake.core.predicates.to_sql import to_sql
+from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.tree import TRUE, Predicate, conjuncts
 from parqlake.table.planning import select
 
@@ -73,5 +73,5 @@ def conditions(
         hits = select(reader, table_id, version, item)
         visible = reader.files(table_id, version, sorted(hits)) if hits else []
         kept = sum(len(hits[entry.file_id].row_groups) for entry in visible)
-        found.append(Condition(to_sql(item), kept, max(total - kept, 0)))
+        found.append(Condition(describe(item), kept, max(total - kept, 0)))
     return tuple(found)

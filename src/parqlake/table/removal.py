@@ -27,6 +27,8 @@ class Removal:
     reads: ReadSet
     rows: int
     """Rows that were removed."""
+    carried_rows: int
+    """Rows of removed files that the added ones carry on."""
 
 
 def remove_rows(
@@ -59,7 +61,7 @@ def remove_rows(
     reads = ReadSet((predicate,), frozenset(entry.file_id for entry, _ in touched))
     remove = (*whole, *(entry for entry, _ in touched))
     rows = sum(entry.row_count for entry in whole) + sum(rows for _, rows in touched)
-    return Removal(remove, tuple(add), reads, rows)
+    return Removal(remove, tuple(add), reads, rows, sum(file.row_count for file in add))
 
 
 def _sorted_out(

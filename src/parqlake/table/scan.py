@@ -12,7 +12,7 @@ import pyarrow as pa
 from parqlake.core.errors import InvalidOptionError, MissingExtraError
 from parqlake.core.model import TableInfo
 from parqlake.core.ports import PlannedFile, ReadPlan
-from parqlake.core.predicates.to_sql import to_sql
+from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.tree import TRUE, Predicate, columns_of
 from parqlake.core.schema import check_columns_exist, without_ids
 from parqlake.table.context import LakeContext
@@ -137,7 +137,7 @@ class Scan:
             return Explanation(
                 table=str(request.info.name),
                 version=request.version,
-                where=None if request.predicate == TRUE else to_sql(request.predicate),
+                where=None if request.predicate == TRUE else describe(request.predicate),
                 columns=tuple(self.schema.names),
                 files_total=files,
                 files_read=len(self.plan.files),
@@ -151,7 +151,7 @@ class Scan:
             )
 
     def __repr__(self) -> str:
-        where = "" if self._request.predicate == TRUE else f" where {to_sql(self._request.predicate)}"
+        where = "" if self._request.predicate == TRUE else f" where {describe(self._request.predicate)}"
         return f"<Scan of {self._request.info.name} at version {self.version}{where}>"
 
     def _certain_rows(self) -> tuple[int, tuple[PlannedFile, ...]]:

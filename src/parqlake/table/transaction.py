@@ -14,8 +14,8 @@ from parqlake.core.model import DataFile, FileEntry, Head, Operation, TableInfo
 from parqlake.core.names import parse_table_name
 from parqlake.core.ports import IdempotencyKeyUsed
 from parqlake.core.predicates import bind, parse
+from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.to_arrow import to_arrow
-from parqlake.core.predicates.to_sql import to_sql
 from parqlake.core.predicates.tree import TRUE, Predicate
 from parqlake.table.commit import TableChange
 from parqlake.table.context import EngineChoice, LakeContext
@@ -38,6 +38,7 @@ class _Changes:
     add: list[DataFile] = field(default_factory=list)
     remove: list[FileEntry] = field(default_factory=list)
     replace_all: bool = False
+    carried_rows: int = 0
     reads: ReadSet = field(default_factory=ReadSet)
 
     def staged(self) -> Staged:
@@ -52,6 +53,7 @@ class _Changes:
             add=tuple(self.add),
             remove=() if self.replace_all else tuple(self.remove),
             replace_all=self.replace_all,
+            carried_rows=0 if self.replace_all else self.carried_rows,
             reads=self.reads,
             writes=self.operation is not None,
         )
@@ -217,7 +219,7 @@ class TransactionTable:
             return
         state = self._state
         predicate = bind(parse(where), state.schema)
-        checks = () if predicate == TRUE else (matching_only(to_arrow(predicate), to_sql(predicate)),)
+        checks = () if predicate == TRUE else (matching_only(to_arrow(predicate), describe(predicate)),)
         new = self._written(Source(data, state.schema, checks=checks), engine, options)
         if predicate == TRUE:
             state.add, state.remove, state.replace_all = [], [], True
@@ -265,6 +267,7 @@ class TransactionTable:
         )
         state.remove += removal.remove
         state.add += removal.add
+        state.carried_rows += removal.carried_rows
         state.reads = ReadSet(
             (*state.reads.predicates, *removal.reads.predicates), state.reads.file_ids | removal.reads.file_ids
         )

@@ -12,8 +12,8 @@ from parqlake.core.errors import ConcurrentAppendError, ConcurrentRemoveError, I
 from parqlake.core.model import DataFile, Head, Operation, TableInfo
 from parqlake.core.ports import CatalogReader, Engine, IdempotencyKeyUsed, WriteSpec
 from parqlake.core.predicates import bind, parse
+from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.to_arrow import to_arrow
-from parqlake.core.predicates.to_sql import to_sql
 from parqlake.core.predicates.tree import TRUE, Predicate
 from parqlake.table.commit import TableChange
 from parqlake.table.context import EngineChoice, LakeContext
@@ -77,7 +77,7 @@ def overwrite(
 
     def prepare(target: Target) -> Work:
         predicate = bind(parse(where), target.schema)
-        checks = () if predicate == TRUE else (matching_only(to_arrow(predicate), to_sql(predicate)),)
+        checks = () if predicate == TRUE else (matching_only(to_arrow(predicate), describe(predicate)),)
         source = Source(data, target.schema, checks=checks)
 
         def work(unit: Unit) -> None:
@@ -196,6 +196,7 @@ def _replace(
             Operation.OVERWRITE,
             add=(*removal.add, *new),
             remove=removal.remove,
+            carried_rows=removal.carried_rows,
             reads=removal.reads,
         )
         try:

@@ -33,8 +33,9 @@ def normalise(predicate: Predicate) -> Predicate:
     by the rules of three-valued logic, while both still matter.
 
     AND and OR of the result have at least two items, none of them a constant or of the same kind. Comparisons with
-    NULL are unknown; `IN` holds at least two values, none of them NULL; `x IS NOT NULL` beside a condition on
-    x that no NULL fulfils is left out.
+    NULL are unknown; `IN` holds at least two values, none of them NULL; equalities of one expression that are ORed,
+    and inequalities that are ANDed, are one `IN`; `x IS NOT NULL` beside a condition on x that no NULL fulfils is left
+    out.
     """
     return _simplified(_without_not(predicate, negate=False))
 
@@ -92,7 +93,7 @@ def _all_of(items: Iterable[Predicate]) -> Predicate:
                 kept.append(item)
     if unknown:
         return _UNKNOWN
-    kept = _without_needless_null_checks(kept)
+    kept = _without_needless_null_checks(_merged(kept, negated=True))
     return And(tuple(kept)) if len(kept) > 1 else kept[0] if kept else Constant(True)
 
 
@@ -113,7 +114,39 @@ def _any_of(items: Iterable[Predicate]) -> Predicate:
                 kept.append(item)
     if not kept:
         return _UNKNOWN if unknown else Constant(False)
+    kept = _merged(kept, negated=False)
     return Or(tuple(kept)) if len(kept) > 1 else kept[0]
+
+
+def _merged(items: list[Predicate], *, negated: bool) -> list[Predicate]:
+    """Joins `x = 1 OR x = 2`, or `x != 1 AND x != 2`, to one IN: engines are slow with thousands of comparisons."""
+    lists: dict[Expr, dict[object, Literal]] = {}
+    for item in items:
+        expr, values = _listed(item, negated=negated)
+        if expr is not None:
+            lists.setdefault(expr, {}).update({(type(v.value), v): v for v in values})
+    kept: list[Predicate] = []
+    for item in items:
+        expr, _ = _listed(item, negated=negated)
+        if expr is None:
+            kept.append(item)
+        elif expr in lists:  # where its first comparison stood
+            kept.append(_simplified_in(In(expr, tuple(lists.pop(expr).values()), negated)))
+    return kept
+
+
+def _listed(item: Predicate, *, negated: bool) -> tuple[Expr | None, tuple[Literal, ...]]:
+    """The expression and the values of a comparison that may stand in a list; booleans are better off without."""
+    match item:
+        case Compare(op=op, left=expr, right=Literal() as value) if op is (CompareOp.NE if negated else CompareOp.EQ):
+            values: tuple[Literal, ...] = (value,)
+        case In(expr=expr, values=values, negated=found) if found == negated:
+            pass
+        case _:
+            return None, ()
+    if isinstance(expr, Literal) or any(isinstance(value.value, bool) for value in values):
+        return None, ()
+    return expr, values
 
 
 def _without_needless_null_checks(items: list[Predicate]) -> list[Predicate]:

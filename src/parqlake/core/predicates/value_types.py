@@ -1,6 +1,7 @@
 """Types of computed values: the same on every engine, because operands are brought to these types first.
 
-Integers are computed as int64 and raise an error on overflow; anything with a float as double; decimals exactly.
+Integers are computed as int64, and the engine raises an error on overflow and for a uint64 beyond int64; anything with
+a float is computed as double; decimals exactly.
 `/` always gives a double and `%` takes integers, with the sign of the left side; both give NULL for a divisor of zero.
 """
 
