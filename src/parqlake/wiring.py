@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from os import PathLike, fspath
 from typing import Any
 
@@ -69,7 +70,7 @@ def connect(
         store=store,
         reader=chosen if isinstance(chosen, PyArrowEngine) else PyArrowEngine(),
         default_engine=chosen,
-        make_engine=make_engine,
+        make_engine=cache(make_engine),
     )
     return Lake(context)
 
@@ -79,7 +80,7 @@ def make_engine(name: str) -> Engine:
     if name == "pyarrow":
         return PyArrowEngine()
     if name == "duckdb":
-        from parqlake.engines.duckdb_engine import DuckDBEngine
+        from parqlake.engines.duck import DuckDBEngine
 
         return DuckDBEngine()
     raise InvalidOptionError(f"engine={name!r} is unknown; use one of {', '.join(ENGINES)}")

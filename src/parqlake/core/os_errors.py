@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from parqlake.core.errors import FileNotInStoreError, ParqlakeError, StoreError, StoreReadOnlyError
+from parqlake.core.errors import FileNotInStoreError, ParqlakeError, PathIsFileError, StoreError, StoreReadOnlyError
 
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -23,6 +23,8 @@ def store_error(error: OSError, doing: str, path: str, *, writing: bool) -> Parq
     text = f'cannot {doing} "{path}": {reason}'
     if isinstance(error, FileNotFoundError) and not writing:
         return FileNotInStoreError(f'there is no file at "{path}"; check the path, or whether it was deleted')
+    if isinstance(error, NotADirectoryError):
+        return PathIsFileError(f"{text}; a file lies where a folder is needed: move it, or choose another place")
     if error.errno in _FULL:
         return StoreError(f"{text}; make room in the store, then run it again")
     if isinstance(error, PermissionError) or error.errno in _REFUSED:

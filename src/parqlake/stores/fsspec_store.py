@@ -176,6 +176,8 @@ class FsspecStore:
         except ParqlakeError:
             raise
         except OSError as error:
+            if isinstance(error, NotADirectoryError) and self._filesystem.isfile(self._root):
+                raise path_is_file(self._url) from error
             raise store_error(error, doing, path, writing=writing) from error
 
 

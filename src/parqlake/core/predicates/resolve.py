@@ -10,6 +10,8 @@ from parqlake.core.errors import InvalidPredicateError, column_not_found
 from parqlake.core.predicates.tree import Column
 from parqlake.core.schema import field_id
 
+_SHOWN = 200
+
 
 def resolve(column: Column, schema: pa.Schema) -> Column:
     """The column with its exact path, its id and its type.
@@ -25,7 +27,8 @@ def resolve(column: Column, schema: pa.Schema) -> Column:
         found = _field(path[0], list(schema))
         if found is not None:
             return _descend(found, path)
-    raise column_not_found(column.name, schema.names)
+    name = column.name
+    raise column_not_found(name if len(name) <= _SHOWN else name[:_SHOWN] + "…", schema.names)
 
 
 def _readings(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

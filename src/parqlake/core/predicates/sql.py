@@ -106,14 +106,16 @@ def _syntax(text: str) -> Any:
     try:
         tokens = _dialect().tokenize(text)
         _check_tokens(tokens, text)
-        (tree,) = _dialect().parser().parse_into(exp.Condition, tokens, text)
+        trees = _dialect().parser().parse_into(exp.Condition, tokens, text)
     except ParseError as error:
         raise InvalidPredicateError(_parse_problem(error)) from None
     except SqlglotError as error:
         raise InvalidPredicateError(f"a quote or comment may be left open ({error})") from None
-    if tree is None:
-        raise InvalidPredicateError("it is empty")
-    return tree
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # a parser that stumbles has not understood
+        raise InvalidPredicateError("it is not SQL") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise InvalidPredicateError("it is not SQL")
+    return trees[0]
 
 
 def _check_tokens(tokens: list[Any], text: str) -> None:
@@ -151,6 +153,8 @@ def _parse_problem(error: Any) -> str:
 
 
 def _node(syntax: Any) -> Node:
+    if syntax is None:
+        raise InvalidPredicateError("a part of it is missing")
     key = syntax.key
     if key in ("and", "or"):
         return _junction(syntax)

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import uuid_utils
 
-from parqlake.core.errors import ConstraintError, InvalidOptionError, ParqlakeError
+from parqlake.core.errors import InvalidOptionError, ParqlakeError
 from parqlake.core.model import DataFile
 from parqlake.core.os_errors import store_error
 from parqlake.core.ports import Store, WriteSpec, WrittenFile
 from parqlake.core.statistics import describe_file
 from parqlake.engines.arrow.nans import NanFinder
+from parqlake.engines.not_null import check_not_null
 
 _LEVELS = {"zstd": 1}
 """Level 1 of zstd costs what snappy costs, for a third less space."""
@@ -26,7 +27,7 @@ class PartFile:
     def __init__(
         self, folder: str, spec: WriteSpec, store: Store, *, partition: Mapping[str, str | None], finder: NanFinder
     ) -> None:
-        """Opens the file; `folder` is relative to the table's location, which may be its own root."""
+        """Opens the file; `folder` is relative to the table's location."""
         self._spec = spec
         self._store = store
         self._partition = partition
@@ -36,7 +37,7 @@ class PartFile:
         self.rows = 0
         name = f"part-{uuid_utils.uuid7()}.parquet"
         self.path = f"{folder}/{name}" if folder else name
-        self.stored_path = f"{spec.location}/{self.path}" if spec.location else self.path
+        self.stored_path = f"{spec.location}/{self.path}"
         with self._mapped():
             store.make_folders([self.stored_path.rpartition("/")[0]])
             self._sink = store.arrow_filesystem().open_output_stream(store.full_path(self.stored_path))
@@ -61,15 +62,12 @@ class PartFile:
 
     def write_row_group(self, table: pa.Table) -> None:
         """Writes the rows as one row group."""
+        check_not_null(table, self._spec.schema)
         if self._spec.sort_by:
             table = _sorted(table, self._spec.sort_by)
         self._nans.update((self._row_groups, leaf) for leaf in self._finder.find(table))
         with self._mapped():
-            try:
-                self._writer.write_table(table, row_group_size=table.num_rows)
-            except pa.ArrowInvalid as error:
-                _check_nulls(table, self._spec.schema, error)
-                raise
+            self._writer.write_table(table, row_group_size=table.num_rows)
         self._row_groups += 1
         self.rows += table.num_rows
 
@@ -112,12 +110,3 @@ def _sorted(table: pa.Table, columns: tuple[str, ...]) -> pa.Table:
         return joined.sort_by([(name, "ascending", "at_end") for name in columns])
     except pa.ArrowTypeError as error:
         raise InvalidOptionError(f"cannot sort by {', '.join(columns)}: {error}; leave nested columns out") from error
-
-
-def _check_nulls(table: pa.Table, schema: pa.Schema, error: Exception) -> None:
-    for index, field in enumerate(schema):
-        if not field.nullable and table.column(index).null_count:
-            raise ConstraintError(
-                f'column "{field.name}" is NOT NULL, but the data holds {table.column(index).null_count} NULLs; '
-                "fill them, or leave those rows out"
-            ) from error

@@ -79,6 +79,6 @@ class SpillFile:
     def _failed(self, error: OSError) -> StoreError:
         place = self._folder or tempfile.gettempdir()
         return StoreError(
-            f'cannot put rows aside in, or read them back from, "{place}": {error}; make room there, or choose another place for '
-            "temporary files by TMPDIR or spill_folder"
+            f'cannot put rows aside in, or read them back from, "{place}": {error}; make room there, '
+            "or choose another place for temporary files by TMPDIR or spill_folder"
         )
