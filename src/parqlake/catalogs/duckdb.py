@@ -15,6 +15,7 @@ from parqlake.core.errors import CatalogError, CatalogUnavailableError, MissingE
 
 _MAGIC = b"DUCK"
 _MAGIC_OFFSET = 8
+_ROWS_AT_ONCE = 64
 _WORDS = {Kind.INTEGER: "BIGINT", Kind.TEXT: "VARCHAR", Kind.BLOB: "BLOB"}
 
 
@@ -76,8 +77,14 @@ class DuckdbSession(Session):
         return int(counted[0]) if counted else 0
 
     def _insert(self, table: Table, rows: Sequence[Params]) -> None:
-        # One statement for all rows: executemany takes 0.6 ms a row, and registering an Arrow table imports pandas.
-        self._connection.execute(_insert_statement(table), [list(column) for column in zip(*rows, strict=True)])
+        # Few statements for many rows: executemany takes 0.6 ms a row, and registering an Arrow table imports pandas.
+        if not table.has_blobs:
+            self._connection.execute(_insert_lists(table), [list(column) for column in zip(*rows, strict=True)])
+            return
+        # Lists of large blobs are copied over and over on their way in; single values are not.
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            some = rows[start : start + _ROWS_AT_ONCE]
+            self._connection.execute(_insert_rows(table, len(some)), [value for row in some for value in row])
 
     def _begin_read(self) -> None:
         self._connection.execute("BEGIN")
@@ -201,6 +208,8 @@ class DuckdbDialect:
     def _open_error(self, error: Exception) -> Exception:
         """Tells a lock from a wrong file by looking at the file: DuckDB has one exception for both."""
         detail = " ".join(str(error).split())
+        if not self._path.exists():
+            return CatalogError(f"catalog {self.url} cannot be created there ({detail})")
         try:
             with self._path.open("rb") as file:
                 head = file.read(_MAGIC_OFFSET + len(_MAGIC))
@@ -208,6 +217,8 @@ class DuckdbDialect:
             return CatalogUnavailableError(f"catalog {self.url} cannot be opened: {failure.strerror}")
         if head[_MAGIC_OFFSET:] != _MAGIC:
             return fault_error(Fault.DAMAGED, self.url, detail)
+        if not os.access(self._path, os.W_OK):
+            return fault_error(Fault.READ_ONLY, self.url, detail)
         if isinstance(error, _import().IOException):
             return self._one_process(detail)
         return fault_error(Fault.OTHER, self.url, detail)
@@ -233,6 +244,12 @@ def _render(sql: str) -> str:
 
 
 @functools.cache
-def _insert_statement(table: Table) -> str:
+def _insert_rows(table: Table, count: int) -> str:
+    marks = ", ".join("?" for _ in table.columns)
+    return table.insert(", ".join(["", *[f"({marks})"] * (count - 1)]))
+
+
+@functools.cache
+def _insert_lists(table: Table) -> str:
     lists = ", ".join(f"unnest(?::{_WORDS[column.kind]}[])" for column in table.columns)
     return f"INSERT INTO {table.name} ({', '.join(table.column_names)}) SELECT {lists}"

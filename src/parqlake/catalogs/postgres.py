@@ -74,6 +74,9 @@ class PostgresSession(Session):
         return int(self._cursor.execute(_render(sql), params).rowcount)
 
     def _insert(self, table: Table, rows: Sequence[Params]) -> None:
+        if len(rows) == 1:
+            self._cursor.execute(_insert_statement(table), rows[0])
+            return
         if len(rows) <= _COPY_ABOVE:
             self._cursor.executemany(_insert_statement(table), rows)
             return
@@ -148,7 +151,7 @@ class PostgresDialect:
             session.rows(
                 "SELECT set_config('search_path', ?, false), set_config('lock_timeout', ?, false),"
                 " set_config('client_min_messages', 'warning', false)",
-                (f'"{self._schema}"', f"{int(self._busy_timeout * 1000)}ms"),
+                (f'"{self._schema}"', f"{max(1, int(self._busy_timeout * 1000))}ms"),
             )
         except BaseException:
             session.close()

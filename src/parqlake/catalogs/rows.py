@@ -36,6 +36,10 @@ FILE_COLUMNS = (
 )
 
 
+_LONGEST_KEY = 1024
+"""What every database can keep in an index."""
+
+
 def checked_text(text: str, what: str) -> str:
     """Returns the text if every database can hold it: no NUL, no half of a surrogate pair."""
     if "\0" in text:
@@ -173,6 +177,8 @@ def transaction_row(record: TransactionRecord) -> Row:
     """All columns of `txn`."""
     optional = (record.message, record.idempotency_key)
     message, key = (None if text is None else checked_text(text, "transaction's text") for text in optional)
+    if key is not None and len(key.encode()) > _LONGEST_KEY:
+        raise InputError(f"the idempotency key {key[:60]!r}… is too long: at most {_LONGEST_KEY} bytes")
     return (
         checked_text(record.txn_id, "transaction id"),
         str(record.status),

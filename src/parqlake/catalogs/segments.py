@@ -56,11 +56,11 @@ class PackedSegment:
 def piece_of(file: DataFile, file_id: int) -> Piece:
     """Makes a piece of a new file; refuses a description that does not agree with itself."""
     count = len(file.row_group_rows)
-    lengths = {len(file.row_group_bytes), len(file.row_group_offsets)}
+    fits = len(file.row_group_bytes) == len(file.row_group_offsets) == count
     for column in file.statistics:
-        lengths |= {len(column.mins), len(column.maxs), len(column.nulls)}
+        fits = fits and len(column.mins) == len(column.maxs) == len(column.nulls) == count
     # A column that is short by one would shift the bounds of all files after it: row groups lost to readers.
-    if not lengths <= {count}:
+    if not fits:
         raise InputError(f"file {file.path!r} has {count} row groups, but its sizes or statistics are not as many")
     return Piece(
         (file_id,),
@@ -90,7 +90,9 @@ def pack_segment(pieces: Sequence[Piece]) -> PackedSegment:
     """Packs the pieces, in order; where some have statistics of a column, the others get unknown ones."""
     file_ids = [file_id for piece in pieces for file_id in piece.file_ids]
     counts = [count for piece in pieces for count in piece.counts]
-    columns = {column_id: part for piece in pieces for column_id, part in piece.statistics.items()}
+    columns: dict[int, ColumnStatistics] = {}
+    for piece in pieces:
+        columns.update(piece.statistics)
     contents = b"".join(
         _encode(array)
         for array in (
@@ -158,14 +160,16 @@ def statistics_of(page: Page, column_id: int, part: BoolArray) -> ColumnStatisti
 
 
 def _pack_page(column_id: int, example: ColumnStatistics, pieces: Sequence[Piece]) -> PackedPage:
-    as_bytes = isinstance(example.mins, list)
-    parts = []
-    for piece in pieces:
-        part = piece.statistics.get(column_id)
-        if part is None or isinstance(part.mins, list) is not as_bytes:
-            part = unknown_statistics(column_id, len(piece.rows), as_bytes=as_bytes)
-        parts.append(part)
-    return pack_column(parts)
+    kind = type(example.mins)
+    found = [piece.statistics.get(column_id) for piece in pieces]
+    return pack_column(
+        [
+            part
+            if part is not None and type(part.mins) is kind
+            else unknown_statistics(column_id, len(piece.rows), as_bytes=kind is list)
+            for part, piece in zip(found, pieces, strict=True)
+        ]
+    )
 
 
 def _encode(array: IntArray) -> bytes:

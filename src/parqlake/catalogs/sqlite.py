@@ -107,6 +107,8 @@ class SqliteDialect:
 
     def prepare_place(self) -> None:
         """Creates an empty file for its owner only; SQLite gives its companions the same mode."""
+        if self._path.exists():
+            return
         try:
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except FileExistsError:

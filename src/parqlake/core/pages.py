@@ -104,7 +104,7 @@ class Page:
         if code in (0, int(np.iinfo(self.mins.dtype).max)):
             return None
         number = self.base + code - 1
-        return number if self.prefix is None else self.prefix + struct.pack(">Q", number).rstrip(b"\0")
+        return number if self.prefix is None else self.prefix + struct.pack(">Q", number - 1).rstrip(b"\0")
 
     def _code(self, key: Key) -> Any:
         number = key if isinstance(key, int) else _number(key, self.prefix or b"")
@@ -130,8 +130,12 @@ def pack_column(parts: Sequence[ColumnStatistics]) -> PackedPage:
         high_keys: list[bytes] = [key for part in parts for key in part.maxs]
         real = [key for keys in (low_keys, high_keys) for key in keys if key not in (b"", MAX_BYTES)]
         prefix = _common_prefix(min(real), max(real)) if real else b""
-        numbers = [[_clipped(key, prefix) for key in keys] for keys in (low_keys, high_keys)]
-        data = _pack_numbers(numbers[0], numbers[1], _BYTES, prefix)
+        lows = [_clipped(key, prefix) if key else 0 for key in low_keys]
+        highs = [
+            0 if low == MAX_BYTES and not high else _clipped(high, prefix)
+            for low, high in zip(low_keys, high_keys, strict=True)
+        ]
+        data = _pack_numbers(lows, highs, _BYTES, prefix)
         pairs = [(low, high) for low, high in zip(low_keys, high_keys, strict=True) if low <= high]
         low_key = page_key(min((low for low, _ in pairs), default=MAX_BYTES))
         high_key = page_key(max((high for _, high in pairs), default=b""))
@@ -209,8 +213,9 @@ def _common_prefix(first: bytes, last: bytes) -> bytes:
 
 
 def _number(key: bytes, prefix: bytes) -> int:
+    """What follows the prefix as a number from 1 to MAX_KEY - 1, so that 0 and MAX_KEY stay free for the unknown."""
     if key.startswith(prefix):
-        return int.from_bytes(key[len(prefix) : len(prefix) + 8].ljust(8, b"\0"), "big")
+        return min(int.from_bytes(key[len(prefix) : len(prefix) + 8].ljust(8, b"\0"), "big") + 1, MAX_KEY - 1)
     return -1 if key < prefix else MAX_KEY + 1
 
 

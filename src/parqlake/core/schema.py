@@ -96,6 +96,16 @@ def check_partition_columns(names: Sequence[str], schema: pa.Schema) -> None:
         raise InvalidOptionError("partition_by names every column; leave at least one for the files")
 
 
+def check_sort_columns(names: Sequence[str], schema: pa.Schema) -> None:
+    """Refuses sort columns that are missing, repeated or nested."""
+    check_columns_exist(names, schema)
+    if len(set(names)) != len(names):
+        raise InvalidOptionError(f"sort_by names a column twice: {', '.join(names)}")
+    for name in names:
+        if pa.types.is_nested(schema.field(name).type):
+            raise InvalidOptionError(f'cannot sort by "{name}" of type {schema.field(name).type}; use a plain column')
+
+
 def reconcile(data: pa.Schema, table: pa.Schema) -> None:
     """Raises unless data of this schema can be written to the table, naming every difference.
 

@@ -1,6 +1,6 @@
 """Engines: they carry plans out, and decide nothing."""
 
 from parqlake.engines.arrow import PyArrowEngine
-from parqlake.engines.duckdb_engine import DuckDBEngine
+from parqlake.engines.duck import DuckDBEngine
 
 __all__ = ["DuckDBEngine", "PyArrowEngine"]

@@ -121,6 +121,7 @@ class FsspecStore:
     def exists(self, path: str) -> bool:
         """Whether a file lies at the path."""
         with self._mapped("look for", path, writing=False):
+            self._filesystem.invalidate_cache()  # what fsspec remembers may be out of date
             return bool(self._filesystem.isfile(self.full_path(path)))
 
     def list_files(self, prefix: str) -> Iterable[StoredFile]:
@@ -128,6 +129,7 @@ class FsspecStore:
         folder = self._folder_path(prefix)
         start = len(self._root) + 1
         with self._mapped("list", prefix, writing=False):
+            self._filesystem.invalidate_cache()
             found = self._filesystem.find(folder, detail=True)
         if list(found) == [folder]:  # some file systems "find" a file at the folder's own path
             return
@@ -176,7 +178,7 @@ class FsspecStore:
         except ParqlakeError:
             raise
         except OSError as error:
-            if isinstance(error, NotADirectoryError) and self._filesystem.isfile(self._root):
+            if isinstance(error, NotADirectoryError | FileExistsError) and self._filesystem.isfile(self._root):
                 raise path_is_file(self._url) from error
             raise store_error(error, doing, path, writing=writing) from error
 

@@ -12,7 +12,7 @@ from parqlake.core.errors import InvalidOptionError, TableExistsError, TableNotF
 from parqlake.core.model import TableInfo
 from parqlake.core.names import TableName, check_namespace, parse_table_name
 from parqlake.core.ports import CatalogReader
-from parqlake.core.schema import assign_field_ids, canonical_schema, check_columns_exist, check_partition_columns
+from parqlake.core.schema import assign_field_ids, canonical_schema, check_partition_columns, check_sort_columns
 from parqlake.table.context import LakeContext, now
 from parqlake.table.options import check_properties
 from parqlake.table.sources import schema_of
@@ -66,7 +66,7 @@ class Lake:
         partitions = _names("partition_by", partition_by)
         sorting = _names("sort_by", sort_by)
         check_partition_columns(partitions, canonical)
-        check_columns_exist(sorting, canonical)
+        check_sort_columns(sorting, canonical)
         checked = check_properties(properties or {})
         self._context.default_engine.check_schema(canonical)
         identity = uuid_utils.uuid7().hex

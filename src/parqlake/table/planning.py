@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from parqlake.core.model import BoolArray, DataFile, FileEntry, IntArray, Segment, TableInfo
 from parqlake.core.pages import Page, pack_column, unpack
+from parqlake.core.partitioning import parse_partition_text
 from parqlake.core.ports import CatalogReader, PlannedFile, ReadPlan
 from parqlake.core.predicates.tree import TRUE, Predicate
 from parqlake.core.pruning import RowGroups, key_ranges, may_be_true, may_be_untrue, prunable_columns
+from parqlake.core.residual import residual
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,24 @@ def _chosen(
         groups = RowGroups(segment.rows, _PageLookup(pages, segment.segment_id))
         _collect(segment, np.flatnonzero(choose(predicate, groups)), hits)
     return hits
+
+
+def by_residual(
+    entries: Sequence[FileEntry], schema: pa.Schema, predicate: Predicate
+) -> dict[Predicate, list[FileEntry]]:
+    """Groups files by what is left of the predicate once their partition values are put in.
+
+    Values are exact where statistics of strings are not, so that a predicate on partitions alone leaves no doubt.
+    """
+    groups: dict[Predicate, list[FileEntry]] = {}
+    seen: dict[tuple[tuple[str, object], ...], Predicate] = {}
+    for entry in entries:
+        values = tuple(sorted(entry.partition.items()))
+        if values not in seen:
+            known = {name: parse_partition_text(text, schema.field(name).type) for name, text in values}
+            seen[values] = residual(predicate, known)
+        groups.setdefault(seen[values], []).append(entry)
+    return groups
 
 
 def planned(info: TableInfo, entry: FileEntry, hits: Hits | None = None) -> PlannedFile:

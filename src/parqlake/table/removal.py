@@ -8,13 +8,11 @@ import pyarrow as pa
 
 from parqlake.core.conflicts import ReadSet
 from parqlake.core.model import DataFile, FileEntry, Head, TableInfo
-from parqlake.core.partitioning import parse_partition_text
 from parqlake.core.ports import CatalogReader, Engine, PlannedFile, ReadPlan, WriteSpec
 from parqlake.core.predicates.tree import TRUE, Constant, Predicate, columns_of
 from parqlake.core.predicates.untrue import untrue
-from parqlake.core.residual import residual
 from parqlake.table.context import LakeContext
-from parqlake.table.planning import planned, planned_staged, select, select_uncertain
+from parqlake.table.planning import by_residual, planned, planned_staged, select, select_uncertain
 from parqlake.table.unit import Unit
 
 
@@ -76,11 +74,7 @@ def _sorted_out(
     entries = reader.files(info.table_id, head.version, sorted(hits)) if hits else []
     whole: list[FileEntry] = []
     partial: list[FileEntry] = []
-    left: dict[Predicate, list[FileEntry]] = {}
-    for entry in entries:
-        known = {name: parse_partition_text(text, schema.field(name).type) for name, text in entry.partition.items()}
-        left.setdefault(residual(predicate, known), []).append(entry)
-    for rest, group in left.items():
+    for rest, group in by_residual(entries, schema, predicate).items():
         if isinstance(rest, Constant):
             (whole if rest.value else []).extend(group)
             continue

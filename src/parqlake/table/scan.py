@@ -17,7 +17,7 @@ from parqlake.core.predicates.tree import TRUE, Predicate, columns_of
 from parqlake.core.schema import check_columns_exist, without_ids
 from parqlake.table.context import LakeContext
 from parqlake.table.explain import Explanation, conditions
-from parqlake.table.planning import Staged, plan_scan, planned, select, select_uncertain
+from parqlake.table.planning import Staged, by_residual, plan_scan, planned, select, select_uncertain
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +159,22 @@ class Scan:
         if request.version == 0:
             return 0, ()
         table_id = request.info.table_id
+        certain = 0
+        doubtful: list[PlannedFile] = []
         with self._context.catalog.read() as reader:
-            possible = select(reader, table_id, request.version, request.predicate)
-            uncertain = select_uncertain(reader, table_id, request.version, request.predicate)
-            entries = reader.files(table_id, request.version, sorted(possible)) if possible else []
-        certain = sum(possible[entry.file_id].rows for entry in entries)
-        doubtful = [entry for entry in entries if entry.file_id in uncertain]
-        certain -= sum(uncertain[entry.file_id].rows for entry in doubtful)
-        return certain, tuple(planned(request.info, entry, uncertain[entry.file_id]) for entry in doubtful)
+            hits = select(reader, table_id, request.version, request.predicate)
+            entries = reader.files(table_id, request.version, sorted(hits)) if hits else []
+            for rest, group in by_residual(entries, request.schema, request.predicate).items():
+                possible = select(reader, table_id, request.version, rest)
+                uncertain = select_uncertain(reader, table_id, request.version, rest)
+                for entry in group:
+                    if entry.file_id not in possible:
+                        continue
+                    certain += possible[entry.file_id].rows
+                    if entry.file_id in uncertain:
+                        certain -= uncertain[entry.file_id].rows
+                        doubtful.append(planned(request.info, entry, uncertain[entry.file_id]))
+        return certain, tuple(doubtful)
 
     def _count_by_reading(self, files: tuple[PlannedFile, ...]) -> int:
         if not files:

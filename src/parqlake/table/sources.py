@@ -87,13 +87,7 @@ def schema_of(data: Any) -> pa.Schema:
         return pa.Schema.from_pandas(data, preserve_index=False)
     if hasattr(data, "__arrow_c_schema__"):
         return pa.schema(data)
-    if isinstance(getattr(data, "schema", None), pa.Schema):
-        return data.schema
-    if hasattr(data, "__arrow_c_stream__") or isinstance(data, str) or hasattr(data, "__fspath__"):
-        return to_reader(data).schema
-    raise UnsupportedInputError(
-        f"cannot take a schema from a {type(data).__name__}; give a pyarrow.Schema, or data: {_KINDS}"
-    )
+    return to_reader(data).schema
 
 
 def matching_only(expression: pc.Expression, text: str) -> BatchCheck:

@@ -37,6 +37,8 @@ ORDERS = pa.schema(
     ]
 )
 REGIONS = ("eu", "us", None, "asia")
+GROUP = 2048
+"""Rows of the smallest row group that every engine can make."""
 
 
 @dataclass(frozen=True, slots=True)

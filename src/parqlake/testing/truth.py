@@ -1,8 +1,8 @@
 """Which rows a predicate makes TRUE, worked out row by row in plain Python: slow, simple, and independent.
 
 It shares nothing with the code that reads, binds or prunes but the tree's own classes, and so can serve as an oracle
-for all of it. Numbers are compared exactly, times by their nanoseconds, NaN is the greatest value and equals itself, and
-NULL makes a comparison unknown.
+for all of it. Numbers are compared exactly, times by their nanoseconds, NaN is the greatest value and equals itself,
+and NULL makes a comparison unknown.
 """
 
 from __future__ import annotations

@@ -167,6 +167,21 @@ def test_needless_null_checks_go() -> None:
     assert normalise(And((not_null, Or((X1, Y2))))) == And((not_null, Or((X1, Y2))))
 
 
+def test_equalities_become_a_list() -> None:
+    def equal(column: Column, value: object, op: CompareOp = CompareOp.EQ) -> Compare:
+        return Compare(op, column, Literal(value))
+
+    listed = In(X, (Literal(1), Literal(2), Literal(3)))
+    assert normalise(Or((equal(X, 1), Y2, equal(X, 2), In(X, (Literal(3), Literal(1)))))) == Or((listed, Y2))
+    assert normalise(Or((equal(X, 1), equal(X, 1)))) == X1
+    assert normalise(Or((equal(X, 1), equal(Y, 1)))) == Or((equal(X, 1), equal(Y, 1)))
+    assert normalise(And((equal(X, 1), equal(X, 2)))) == And((equal(X, 1), equal(X, 2)))
+    unequal = And((equal(X, 1, CompareOp.NE), Not(In(X, (Literal(2), Literal(3))))))
+    assert normalise(unequal) == In(X, listed.values, negated=True)
+    booleans = Or((equal(X, True), equal(X, False)))
+    assert normalise(booleans) == booleans
+
+
 def test_arithmetic_on_constants_folds() -> None:
     def value(op: str, a: object, b: object) -> object:
         folded = normalise(Compare(CompareOp.EQ, X, Arithmetic(op, Literal(a), Literal(b))))

@@ -107,6 +107,8 @@ def _syntax(text: str) -> Any:
         tokens = _dialect().tokenize(text)
         _check_tokens(tokens, text)
         trees = _dialect().parser().parse_into(exp.Condition, tokens, text)
+    except InvalidPredicateError:
+        raise
     except ParseError as error:
         raise InvalidPredicateError(_parse_problem(error)) from None
     except SqlglotError as error:

@@ -114,7 +114,10 @@ def function_type(name: str, args: list[pa.DataType]) -> pa.DataType:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which values of both can be compared; None if they cannot."""
+    """The type in which values of both can be compared; None if they cannot.
+
+    Of two units of time it is the finer; engines raise an error for a value beyond its range (nanoseconds end in 2262).
+    """
     t = pa.types
     if left == right:
         return left

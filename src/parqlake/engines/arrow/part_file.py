@@ -107,6 +107,6 @@ class PartFile:
 def _sorted(table: pa.Table, columns: tuple[str, ...]) -> pa.Table:
     joined = table.combine_chunks()
     try:
-        return joined.sort_by([(name, "ascending", "at_end") for name in columns])
+        return joined.sort_by([(name, "ascending") for name in columns])  # NULLs go last
     except pa.ArrowTypeError as error:
         raise InvalidOptionError(f"cannot sort by {', '.join(columns)}: {error}; leave nested columns out") from error

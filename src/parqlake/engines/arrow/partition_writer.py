@@ -28,6 +28,7 @@ class _Partition:
     writer: PartWriter
     buffer: RowBuffer
     spilled: list[Piece] = field(default_factory=list)
+    last_chunk: int = 0
 
 
 class _Chunk:
@@ -63,6 +64,7 @@ class PartitionedWriter:
         chunk_bytes = max(1, min(_CHUNK_BYTES, job.spec.memory_bytes // _CHUNKS_IN_MEMORY))
         self._incoming = RowBuffer(max_rows=_CHUNK_ROWS, max_bytes=chunk_bytes)
         self._held_bytes = 0
+        self._chunks = 0
         self._visits = 0
         self._returns = 0
         self._last: PartitionKey = ()
@@ -82,8 +84,9 @@ class PartitionedWriter:
         """Writes whatever waits, in memory and on disk, and closes all files."""
         while self._incoming.rows:
             self._group(self._incoming.pop())
-        for partition in self._partitions.values():
+        for key, partition in list(self._partitions.items()):
             self._complete(partition)
+            del self._partitions[key]
         self._spill.close()
 
     def abandon(self) -> None:
@@ -93,6 +96,7 @@ class PartitionedWriter:
         self._spill.close()
 
     def _group(self, table: pa.Table) -> None:
+        self._chunks += 1
         size = table.nbytes
         chunk = _Chunk(size, self._free)
         self._held_bytes += size
@@ -125,6 +129,7 @@ class PartitionedWriter:
         elif key != self._last:
             self._returns += 1
         self._last = key
+        partition.last_chunk = self._chunks
         return partition
 
     @property
@@ -132,13 +137,14 @@ class PartitionedWriter:
         return self._returns <= self._visits * _MANY_RETURNS
 
     def _admit(self, partition: _Partition) -> bool:
-        """Whether the partition may have a file open; clustered input closes the one used longest ago."""
+        """Whether the partition may have a file open; clustered input closes one whose rows seem to have ended."""
         if partition.writer.is_open or len(self._open) < self._max_open:
             return True
-        if not self._clustered:
+        oldest = next(iter(self._open.values()))
+        if not self._clustered or oldest.last_chunk >= self._chunks - 1:
             return False
-        _, oldest = self._open.popitem(last=False)
         oldest.writer.close()
+        self._note_open(oldest)
         return True
 
     def _note_open(self, partition: _Partition) -> None:

@@ -15,7 +15,8 @@ from parqlake.engines.arrow.planned_dataset import plan_dataset
 
 _BATCH_ROWS = 131_072
 _BATCH_READAHEAD = 4
-_READAHEAD_BYTES = 64 * 1024 * 1024
+_LOCAL_READAHEAD_BYTES = 8 * 1024 * 1024
+_REMOTE_READAHEAD_BYTES = 64 * 1024 * 1024
 _MAX_FILES_AHEAD = 16
 
 
@@ -45,7 +46,7 @@ def _scan(plan: ReadPlan, schema: pa.Schema, store: Store) -> Iterator[pa.Record
             filter=_filter(plan),
             batch_size=_BATCH_ROWS,
             batch_readahead=_BATCH_READAHEAD,
-            fragment_readahead=_files_ahead(files),
+            fragment_readahead=_files_ahead(files, store),
         )
         places = {path: number for number, path in enumerate(dataset.files)}
         for tagged in scanner.scan_batches():
@@ -71,10 +72,11 @@ def _needed(plan: ReadPlan) -> tuple[PlannedFile, ...]:
     return plan.files
 
 
-def _files_ahead(files: tuple[PlannedFile, ...]) -> int:
-    """Many small files are read together, large ones two at a time."""
-    mean = max(1, sum(file.size_bytes for file in files) // len(files))
-    return max(2, min(_MAX_FILES_AHEAD, _READAHEAD_BYTES // mean))
+def _files_ahead(files: tuple[PlannedFile, ...], store: Store) -> int:
+    """Small files are read many at a time, large ones two; far stores further ahead, to hide their delay."""
+    mean = max(1, sum(file.read_bytes for file in files) // len(files))
+    budget = _LOCAL_READAHEAD_BYTES if store.is_local else _REMOTE_READAHEAD_BYTES
+    return max(2, min(_MAX_FILES_AHEAD, budget // mean))
 
 
 def _filter(plan: ReadPlan) -> Any:

@@ -1,1 +1,5 @@
-"""Parts of the DuckDB engine: the statement, the stream that feeds it, the files that come out."""
+"""The DuckDB engine: one `COPY` makes the files, their footers say what is in them."""
+
+from parqlake.engines.duck.engine import DuckDBEngine
+
+__all__ = ["DuckDBEngine"]

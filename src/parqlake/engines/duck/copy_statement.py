@@ -53,13 +53,10 @@ def copy_statement(source: str, target: str, spec: WriteSpec, *, one_file: bool)
         options.append("USE_TMP_FILE false")
     else:
         # APPEND never touches files that are there already; without it a folder in use is refused.
-        options += [
-            "APPEND",
-            "FILENAME_PATTERN 'part-{uuidv7}'",
-            "WRITE_EMPTY_FILE false",
-            f"FILE_SIZE_BYTES {spec.target_file_bytes}",
-        ]
-    if spec.partition_by:
+        options += ["APPEND", "FILENAME_PATTERN 'part-{uuidv7}'", f"FILE_SIZE_BYTES {spec.target_file_bytes}"]
+    if not spec.partition_by:
+        options.append("WRITE_EMPTY_FILE false")
+    else:
         options.append(f"PARTITION_BY ({', '.join(map(identifier, spec.partition_by))})")
         options.append("WRITE_PARTITION_COLUMNS true")
     return f"COPY ({query}) TO {literal(target)} ({', '.join(options)})"

@@ -1,0 +1,71 @@
+# parqlake: everything a developer does, by name. `make help` lists it.
+#
+# Needs: make, sh and Python 3.11 or newer. Everything else goes into .venv, inside this folder.
+
+PYTHON ?= python3
+JOBS ?= auto
+SCALE ?= smoke
+
+BIN := .venv/bin
+RUN := $(BIN)/python
+STAMP := .venv/.installed
+BENCHMARKS := planning append
+export PYTHONDONTWRITEBYTECODE ?= 1
+
+# An environment that was made in another folder (a moved or copied checkout) is made again.
+ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
+.PHONY: $(STAMP)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint types format docs bench constraints hooks clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## create .venv and install parqlake with all extras and the developers' tools
+
+$(STAMP): pyproject.toml constraints.txt scripts/setup.sh
+	@sh scripts/setup.sh "$(PYTHON)"
+
+demo: $(STAMP) ## build a small lake in ./demo-lake and show what it promises
+	$(RUN) examples/demo.py
+
+test: lint types ## lint, types, and all tests but the slow ones
+	$(RUN) -m pytest tests -m "not slow" -n $(JOBS) --dist loadgroup -q $(ARGS)
+
+test-all: lint types ## lint, types, and every test
+	$(RUN) -m pytest tests -n $(JOBS) --dist loadgroup -q $(ARGS)
+
+lint: $(STAMP) ## ruff (rules and format) and the import rules of the rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+
+types: $(STAMP) ## mypy --strict
+	$(RUN) -m mypy
+
+format: $(STAMP) ## format the code and mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(STAMP) ## build the documentation into ./site
+	$(BIN)/zensical build --clean --strict
+	@rm -rf .cache
+
+bench: $(STAMP) ## run the benchmarks at smoke size; SCALE=full for the real one
+	@set -e; for name in $(BENCHMARKS); do \
+	  echo "== benchmarks/$$name.py ($(SCALE))"; \
+	  $(RUN) benchmarks/$$name.py $(if $(filter full,$(SCALE)),,--smoke); \
+	done
+
+constraints: $(STAMP) ## renew constraints.txt: the newest versions that pyproject.toml allows
+	sh scripts/constraints.sh --upgrade
+
+hooks: $(STAMP) ## run the checks before each git commit
+	$(BIN)/pre-commit install
+
+clean: ## remove the environment, caches and everything built
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist site
+	@[ ! -e demo-lake/.parqlake-demo ] || rm -rf demo-lake
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

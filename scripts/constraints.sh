@@ -1,0 +1,14 @@
+#!/bin/sh
+# Writes constraints.txt anew: one pin for every package that development needs, for all platforms.
+# usage: scripts/constraints.sh [--upgrade]     (`make constraints` calls it with --upgrade)
+set -eu
+
+new=$(mktemp)
+trap 'rm -f "$new"' EXIT
+[ ! -e constraints.txt ] || cp constraints.txt "$new" # pins that still fit are kept, unless --upgrade is given
+printf 'hatchling\nuv\n' | .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
+  --all-extras --group dev --group docs "$@" --output-file "$new" pyproject.toml -
+{
+  echo "# Versions that the project is developed and tested with. Renew them with: make constraints"
+  cat "$new"
+} >constraints.txt
