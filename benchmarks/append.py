@@ -1,4 +1,4 @@
-"""Bulk append against a bare `pyarrow.parquet.ParquetWriter` loop that writes the same files, and memory as input grows.
+"""Bulk append against a bare `ParquetWriter` loop that writes the same files, and memory as the input grows.
 
     python benchmarks/append.py                 # 10M rows
     python benchmarks/append.py --smoke         # 1M rows

@@ -22,7 +22,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from parqlake.testing.postgres import PostgresUnavailableError, start_postgres
 
 import parqlake
 from parqlake.core.keys import double_key, integer_key
@@ -30,6 +29,7 @@ from parqlake.core.model import ColumnStatistics, DataFile, Operation
 from parqlake.table.commit import TableChange
 from parqlake.table.table import Table
 from parqlake.table.unit import Unit
+from parqlake.testing.postgres import PostgresUnavailableError, start_postgres
 from report import Report, machine
 
 COLUMNS = 20

@@ -357,7 +357,8 @@ def as_nobody(path: Path) -> list[str]:
     nobody = pwd.getpwnam("nobody")
     command = [sys.executable, "-c", READ_ONLY, str(path), str(nobody.pw_uid), str(nobody.pw_gid)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
-    return (result.stdout or result.stderr).splitlines()
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout.splitlines()
 
 
 @pytest.fixture

@@ -147,3 +147,12 @@ def test_nan_and_null_survive_a_rewrite(lake: Lake) -> None:
     assert bag(table.scan().to_arrow()) == bag(data.take([1, 2, 4, 5]))
     table.overwrite(data.slice(0, 0), where="x > 100")
     assert bag(table.scan().to_arrow()) == bag(data.take([2, 5]))
+
+
+@pytest.mark.parametrize("where", ["x <= 5", "not isnan(x)", "x = 2.5", "x < 5 and id < 99"])
+def test_a_nan_beside_rows_that_go_is_kept(lake: Lake, where: str) -> None:
+    data = pa.table({"id": range(3), "x": [2.5, float("nan"), 2.5]})
+    table = lake.create_table("maths.floats", data)
+    table.append(data)
+    assert table.overwrite(data.slice(0, 0), where=where).removed_rows == 2
+    assert bag(table.scan().to_arrow()) == bag(data.slice(1, 1))

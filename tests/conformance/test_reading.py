@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date
 from typing import Any
 
@@ -173,11 +174,11 @@ def test_a_scan_says_what_it_is(filled: Table) -> None:
 
 
 def test_nan_is_equal_to_itself_and_above_all_numbers(lake: Lake) -> None:
-    values = [1.0, float("nan"), None, float("inf"), -0.0, 0.0, float("-inf")]
+    values = [1.0, math.nan, None, math.inf, -0.0, 0.0, -math.inf]
     data = pa.table({"id": range(7), "x": values})
     table = lake.create_table("maths.floats", data)
-    table.append(data, row_group_size=1)
-    table.append(data, row_group_size=7)
+    table.append(data, max_rows_per_file=1)
+    table.append(data)
     expected = {
         "x > 1": [1, 3],
         "x >= 'inf'::double": [1, 3],
@@ -192,6 +193,21 @@ def test_nan_is_equal_to_itself_and_above_all_numbers(lake: Lake) -> None:
     for where, found in expected.items():
         assert ids(table.scan(where).to_arrow()) == sorted(found * 2), where
         assert table.scan(where).count() == 2 * len(found), where
+
+
+@pytest.mark.parametrize("beside", [[2.5], [2.5, 2.5], [-0.0], [1.0, 2.0], [1.0, None], [None], []], ids=str)
+def test_nan_is_found_beside_any_numbers(lake: Lake, beside: list[float | None]) -> None:
+    values = [*beside, math.nan]
+    numbers = [i for i, value in enumerate(beside) if value is not None]
+    data = pa.table({"id": range(len(values)), "x": pa.array(values, pa.float64())})
+    table = lake.create_table("maths.floats", data)
+    table.append(data)
+    for where in ("isnan(x)", "x > 5", "x >= 5", "x > 5 or id > 99", "x != 2.5 and x > 2", "x = 'nan'::double"):
+        assert ids(table.scan(where).to_arrow()) == [len(beside)], where
+        assert table.scan(where).count() == 1, where
+    for where in ("x <= 5", "x < 5", "not isnan(x)", "not x > 5"):
+        assert ids(table.scan(where).to_arrow()) == numbers, where
+        assert table.scan(where).count() == len(numbers), where
 
 
 def test_a_predicate_that_cannot_be_computed_says_so(lake: Lake) -> None:

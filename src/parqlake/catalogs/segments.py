@@ -189,10 +189,13 @@ def _numbers(page: Page, codes: np.ndarray) -> UintArray:
 
 
 def _low_bytes(prefix: bytes, number: int) -> bytes:
-    return b"" if number == 0 else (prefix + struct.pack(">Q", number).rstrip(b"\0"))[:KEY_BYTES]
+    """The least key that the number can stand for: numbers of bytes start at 1, and 0 is unknown."""
+    return b"" if number == 0 else (prefix + struct.pack(">Q", number - 1).rstrip(b"\0"))[:KEY_BYTES]
 
 
 def _high_bytes(prefix: bytes, number: int) -> bytes:
-    return (
-        MAX_BYTES if number == MAX_KEY else (prefix + struct.pack(">Q", number)).ljust(KEY_BYTES, b"\xff")[:KEY_BYTES]
-    )
+    """The greatest key that the number can stand for; the greatest number but one takes in all that is above it."""
+    if number == MAX_KEY:
+        return MAX_BYTES
+    after = b"\xff" * 8 if number == MAX_KEY - 1 else struct.pack(">Q", max(number - 1, 0))
+    return (prefix + after).ljust(KEY_BYTES, b"\xff")[:KEY_BYTES]

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from parqlake.core.errors import ConstraintError, ParqlakeError, TypeMismatchError, UnsupportedInputError
+from parqlake.core.errors import ConstraintError, ParqlakeError, UnsupportedInputError
+from parqlake.core.fitting import fit
 from parqlake.core.schema import reconcile
 
 _KINDS = (
@@ -41,7 +42,7 @@ class Source:
         try:
             for batch in self._raw:
                 if batch.num_rows:
-                    fitted = _fitted(batch, self._schema)
+                    fitted = fit(batch, self._schema)
                     for check in self._checks:
                         check(fitted)
                     self.rows += fitted.num_rows
@@ -87,7 +88,10 @@ def schema_of(data: Any) -> pa.Schema:
         return pa.Schema.from_pandas(data, preserve_index=False)
     if hasattr(data, "__arrow_c_schema__"):
         return pa.schema(data)
-    return to_reader(data).schema
+    try:
+        return to_reader(data).schema
+    except UnsupportedInputError as error:
+        raise UnsupportedInputError(f"no schema can be had here: give a pyarrow.Schema, or data; {error}") from error
 
 
 def matching_only(expression: pc.Expression, text: str) -> BatchCheck:
@@ -151,24 +155,3 @@ def _from_batches(data: Iterable[Any]) -> pa.RecordBatchReader:
 def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield first
     yield from rest
-
-
-def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = []
-    for field in schema:
-        column = batch.column(batch.schema.get_field_index(field.name))
-        if column.type != field.type:
-            try:
-                column = pc.cast(column, field.type, safe=True)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-                raise TypeMismatchError(
-                    f'column "{field.name}": a value does not fit {field.type}: {error}; '
-                    "round or cast the column, then write again"
-                ) from error
-        if column.null_count and not field.nullable:
-            raise ConstraintError(
-                f'column "{field.name}" is NOT NULL, and {column.null_count} row(s) of the data have no value; '
-                "fill or filter them, then write again"
-            )
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -142,16 +142,31 @@ def tables(
         count = draw(st.integers(0, max_rows))
         columns = {}
         for name in chosen:
-            kind = KINDS[name]
-            share = draw(st.sampled_from(["none", "some", "all"]))
-            values = kind.values if share == "none" else st.none() if share == "all" else st.none() | kind.values
-            columns[name] = array(draw(st.lists(values, min_size=count, max_size=count)), kind.type)
+            columns[name] = array(_column(draw, KINDS[name].values, count), KINDS[name].type)
         part = pa.table(columns)
         first = KINDS[chosen[0]].type
         if draw(st.booleans()) and not pa.types.is_nested(first):
             part = part.sort_by(chosen[0])
         parts.append(part)
     return parts
+
+
+_SPREADS = st.sampled_from(["any", "few", "few", "one", "null"])
+
+
+def _column(draw: st.DrawFn, values: Values, count: int) -> list[Any]:
+    """Values of any kind, only a few different ones, one alone, or NULLs; the first three with or without NULLs."""
+    spread = draw(_SPREADS)
+    if spread == "null":
+        return [None] * count
+    if spread == "any":
+        pool = draw(st.lists(values, min_size=count, max_size=count))
+    else:
+        pool = draw(st.lists(values, min_size=1, max_size=1 if spread == "one" else 3))
+    if draw(st.booleans()):
+        pool.append(None)
+    places = st.integers(0, max(0, len(pool) - 1))
+    return [pool[place] for place in draw(st.lists(places, min_size=count, max_size=count))]
 
 
 @st.composite

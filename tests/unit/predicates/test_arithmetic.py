@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from parqlake.core.predicates import bind
 from parqlake.core.predicates.expressions import bind_expression
+from parqlake.core.predicates.sql import parse_expression
 from parqlake.core.predicates.to_arrow import expression_to_arrow, to_arrow
 from parqlake.core.predicates.to_sql import expression_to_sql
 from parqlake.core.predicates.tree import Arithmetic, Column, Compare, CompareOp, Expr, Function, Literal
@@ -32,7 +33,7 @@ TABLE = pa.table(
         "u": pa.array([None if i is None else abs(i) for i, _, _ in GRID], pa.uint64()),
         "f": pa.array([f for _, f, _ in GRID], pa.float64()),
         "d": pa.array([d for _, _, d in GRID], pa.decimal128(6, 2)),
-        "w": pa.array([d for _, _, d in GRID], pa.decimal128(30, 4)),
+        "w": pa.array([d for _, _, d in GRID], pa.decimal128(14, 4)),
     }
 )
 ROWS = [{"i": i, "u": None if i is None else abs(i), "f": f, "d": d, "w": d} for i, f, d in GRID]
@@ -123,6 +124,18 @@ def test_values_agree(expr: Expr) -> None:
     for column in (by_arrow, by_duckdb):
         for found, wanted in zip(column.to_pylist(), expected, strict=True):
             assert same(found, wanted, type_of(bound)), expression_to_sql(bound)
+
+
+def test_nothing_is_computed_in_another_order() -> None:
+    data = pa.table({"x": [0.7, 99.99], "y": [127.0, 127.0], "z": [-1.5, -1.5]})
+    for sql, expected in {
+        "(x * 0.1) * 0.1": [x * 0.1 * 0.1 for x in (0.7, 99.99)],
+        "x * (y * z)": [x * (127.0 * -1.5) for x in (0.7, 99.99)],
+        "(x + 1e16) + 1.5": [x + 1e16 + 1.5 for x in (0.7, 99.99)],
+    }.items():
+        expr = bind_expression(parse_expression(sql), data.schema)
+        found = pa.dataset.dataset(data).to_table(columns={"v": expression_to_arrow(expr)})["v"].to_pylist()
+        assert found == expected, sql
 
 
 @settings(max_examples=60, deadline=None)

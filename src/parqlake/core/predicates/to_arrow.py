@@ -153,12 +153,18 @@ def _like(leaf: Like) -> Any:
 
 def _arithmetic(op: str, left: Expr, right: Expr) -> Any:
     types = operand_types(op, type_of(left), type_of(right))
-    a, b = _as(left, types[0]), _as(right, types[1])
+    a, b = _operand(op, left, types[0]), _operand(op, right, types[1])
     if op == "%":
         return _remainder(a, b)
     if op == "/":
         b = _without_zero(b, types[1])
     return _ARITHMETIC[op](a, b)
+
+
+def _operand(op: str, expr: Expr, type_: pa.DataType) -> Any:
+    """An operand; a cast that changes nothing keeps pyarrow from computing `(x * 0.1) * 0.1` as `x * (0.1 * 0.1)`."""
+    value = _as(expr, type_)
+    return value.cast(type_) if op in ("+", "*") and isinstance(expr, Arithmetic) and expr.op == op else value
 
 
 def _remainder(a: Any, b: Any) -> Any:

@@ -12,8 +12,6 @@ from parqlake.core.schema import canonical_schema
 from parqlake.engines.arrow.nans import NanFinder
 from parqlake.engines.arrow.part_writer import PartWriter, WriteJob
 from parqlake.engines.arrow.partition_writer import PartitionedWriter
-from parqlake.engines.arrow.planned_dataset import plan_dataset
-from parqlake.engines.arrow.reader import plan_batches
 
 
 class PyArrowEngine:
@@ -65,10 +63,14 @@ class PyArrowEngine:
 
     def dataset(self, plan: ReadPlan, store: Store) -> Any:
         """A `pyarrow.dataset.FileSystemDataset` of exactly the planned row groups, unfiltered within them."""
+        from parqlake.engines.arrow.planned_dataset import plan_dataset  # pyarrow.dataset loads pandas: 0.5 s
+
         return plan_dataset(plan, store)
 
     def batches(self, plan: ReadPlan, store: Store) -> pa.RecordBatchReader:
         """The rows, filtered, projected, limited, in the plan's order, as a stream."""
+        from parqlake.engines.arrow.reader import plan_batches  # pyarrow.dataset loads pandas: 0.5 s
+
         return plan_batches(plan, store)
 
 

@@ -37,7 +37,8 @@ class DuckDBEngine:
     either, which is why a rewrite reads with PyArrow: DuckDB would copy damaged values into new files without
     a word.
 
-    Row groups may exceed `row_group_rows` by less than 2,048 rows. A partitioned write with `max_rows_per_file` is left to the PyArrow writer, since DuckDB knows no such bound.
+    Row groups may exceed `row_group_rows` by less than 2,048 rows. A partitioned write with `max_rows_per_file`
+    is left to the PyArrow writer, since DuckDB knows no such bound.
     """
 
     def __init__(
