@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
@@ -135,7 +136,7 @@ KINDS: dict[str, Kind] = {**FLAT, "struct": _struct("float64", "string", "uint64
 def tables(
     draw: st.DrawFn, *, names: Sequence[str] | None = None, max_rows: int = 24, max_parts: int = 3
 ) -> list[pa.Table]:
-    """Several tables of one schema: a few columns of different types, NULLs, whole columns of NULL, no rows at all."""
+    """Several tables of one schema: a few of the columns named, NULLs, whole columns of NULL, no rows at all."""
     chosen = draw(st.lists(st.sampled_from(sorted(names or KINDS)), min_size=1, max_size=3, unique=True))
     parts = []
     for _ in range(draw(st.integers(1, max_parts))):
@@ -149,6 +150,29 @@ def tables(
             part = part.sort_by(chosen[0])
         parts.append(part)
     return parts
+
+
+def _neighbour(found: pa.Scalar, *, up: bool) -> pa.Scalar:
+    """The next value of the type above or below; the value itself where there is none."""
+    type_, step = found.type, 1 if up else -1
+    t = pa.types
+    try:
+        if t.is_time(type_):
+            return scalar(min(max(found.value + step, 0), _DAY_US if type_.unit == "us" else _DAY_NS), type_)
+        if t.is_temporal(type_):
+            return scalar(found.value + step, type_)
+        value = found.as_py()
+        if t.is_floating(type_):
+            wide = t.is_float64(type_)
+            return scalar(float(np.nextafter(np.float64(value) if wide else np.float32(value), step * np.inf)), type_)
+        if t.is_decimal(type_):
+            return scalar(value + Decimal((int(not up), (1,), -type_.scale)), type_)
+        if isinstance(value, str | bytes):
+            more = "\0" if isinstance(value, str) else b"\0"
+            return scalar(value + more if up else value[:-1], type_)  # type: ignore[operator]
+        return scalar(value + step, type_) if t.is_integer(type_) else found
+    except (OverflowError, pa.ArrowInvalid):
+        return found
 
 
 _SPREADS = st.sampled_from(["any", "few", "few", "one", "null"])
@@ -170,9 +194,9 @@ def _column(draw: st.DrawFn, values: Values, count: int) -> list[Any]:
 
 
 @st.composite
-def predicates(draw: st.DrawFn, parts: Sequence[pa.Table]) -> Predicate:
-    """A predicate over the columns of the tables; many of its constants occur in the data."""
-    return _predicate(draw, _subjects(parts), depth=2)
+def predicates(draw: st.DrawFn, parts: Sequence[pa.Table], *, depth: int = 2) -> Predicate:
+    """A predicate over the columns of the tables, at most so deep; many of its constants occur in the data."""
+    return _predicate(draw, _subjects(parts), depth=depth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +265,9 @@ def _constant(draw: st.DrawFn, kind: Kind, present: list[pa.Scalar]) -> Literal:
     choice = draw(st.integers(0, 19))
     if choice == 19:
         return Literal(None)
-    if choice < 10 and present:
-        return Literal(present[draw(st.integers(0, len(present) - 1))])
+    if choice < 13 and present:
+        found = present[draw(st.integers(0, len(present) - 1))]
+        return Literal(found if choice < 7 else _neighbour(found, up=draw(st.booleans())))
     if choice > 15 and kind.others:
         type_, values = kind.others[draw(st.integers(0, len(kind.others) - 1))]
         return Literal(scalar(draw(values), type_))
