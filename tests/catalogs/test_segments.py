@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parqlake.catalogs.cache import Cache
-from parqlake.catalogs.segments import statistics_of
 from parqlake.core.model import ColumnStatistics
 from parqlake.core.pages import MAX_BYTES, MAX_KEY, Key, Page, pack_column, unpack
 
@@ -41,7 +40,7 @@ def _check(pairs: list[tuple[Key, Key]], literals: list[Key], chosen: list[bool]
     part = np.array((chosen * len(pairs))[: len(pairs)])
     if not part.any():
         part[0] = True
-    taken = statistics_of(_page(pairs, nulls), 1, part)
+    taken = _page(pairs, nulls).statistics(1, part)
     packed = pack_column([taken])
     again = unpack(packed.data, packed.nulls)
     kept = [pair for pair, keep in zip(pairs, part, strict=True) if keep]
@@ -61,7 +60,7 @@ def _check(pairs: list[tuple[Key, Key]], literals: list[Key], chosen: list[bool]
 def test_numbers_are_exact(pairs: list[tuple[Key, Key]], literals: list[Key], chosen: list[bool]) -> None:
     _check(pairs, [*literals, *(key for pair in pairs for key in pair)], chosen)
     everything = np.ones(len(pairs), dtype=np.bool_)
-    taken = statistics_of(_page(pairs, [0] * len(pairs)), 1, everything)
+    taken = _page(pairs, [0] * len(pairs)).statistics(1, everything)
     assert list(zip(taken.mins.tolist(), taken.maxs.tolist(), strict=True)) == pairs  # type: ignore[union-attr]
 
 
@@ -77,7 +76,7 @@ def test_texts_stay_bounds_after_many_rounds(pairs: list[tuple[Key, Key]], liter
     page = _page(pairs, [0] * len(pairs))
     everything = np.ones(len(pairs), dtype=np.bool_)
     for _ in range(4):
-        packed = pack_column([statistics_of(page, 1, everything)])
+        packed = pack_column([page.statistics(1, everything)])
         page = unpack(packed.data, packed.nulls)
     for literal in literals:
         overlapping = page.overlaps(literal, literal)

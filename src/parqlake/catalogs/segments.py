@@ -13,11 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parqlake.core.errors import InputError
-from parqlake.core.model import BoolArray, ColumnStatistics, DataFile, IntArray, Segment, UintArray
+from parqlake.core.model import ColumnStatistics, DataFile, IntArray, Segment
 from parqlake.core.pages import (
-    KEY_BYTES,
-    MAX_BYTES,
-    MAX_KEY,
     ROW_GROUPS_PER_PAGE,
     PackedPage,
     Page,
@@ -133,30 +130,8 @@ def stored_piece(segment: Segment, pages: Mapping[int, Page], new_ids: Mapping[i
         segment.rows[part],
         segment.sizes[part],
         segment.offsets[part],
-        {column_id: statistics_of(page, column_id, part) for column_id, page in pages.items()},
+        {column_id: page.statistics(column_id, part) for column_id, page in pages.items()},
     )
-
-
-def statistics_of(page: Page, column_id: int, part: BoolArray) -> ColumnStatistics:
-    """The bounds of some row groups of a page, never tighter than those the page was made from.
-
-    A page keeps only 8 bytes of a string after the common prefix. What was cut off a maximum could have been
-    anything, so it is filled up with the greatest bytes: left short, it would hide rows once it stands in a page with
-    a longer prefix.
-    """
-    nulls = np.zeros(int(part.sum()), dtype=np.int64) if page.nulls is None else page.nulls[part]
-    mins, maxs = _numbers(page, page.mins[part]), _numbers(page, page.maxs[part])
-    if page.prefix is None:
-        return ColumnStatistics(column_id, mins, maxs, nulls)
-    only_nulls = (mins > maxs).tolist()
-    lows = [
-        MAX_BYTES if empty else _low_bytes(page.prefix, low)
-        for low, empty in zip(mins.tolist(), only_nulls, strict=True)
-    ]
-    highs = [
-        b"" if empty else _high_bytes(page.prefix, high) for high, empty in zip(maxs.tolist(), only_nulls, strict=True)
-    ]
-    return ColumnStatistics(column_id, lows, highs, nulls)
 
 
 def _pack_page(column_id: int, example: ColumnStatistics, pieces: Sequence[Piece]) -> PackedPage:
@@ -176,26 +151,3 @@ def _encode(array: IntArray) -> bytes:
     low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
     dtype = next((name for name, end in _DTYPES if low >= 0 and high < end), "<i8")
     return _ARRAY.pack(dtype[1:].encode(), len(array)) + array.astype(dtype).tobytes()
-
-
-def _numbers(page: Page, codes: np.ndarray) -> UintArray:
-    """The numbers that the page's codes stand for; the least and the greatest code stand for themselves."""
-    greatest = np.iinfo(codes.dtype).max
-    wide = codes.astype(np.uint64)
-    # A page over (almost) all 64 bits starts at 0 and keeps its numbers as they are.
-    numbers = wide if page.base == 0 else wide + np.uint64(page.base) - np.uint64(1)
-    numbers = np.where(codes == 0, np.uint64(0), numbers)
-    return np.where(codes == greatest, np.uint64(MAX_KEY), numbers)
-
-
-def _low_bytes(prefix: bytes, number: int) -> bytes:
-    """The least key that the number can stand for: numbers of bytes start at 1, and 0 is unknown."""
-    return b"" if number == 0 else (prefix + struct.pack(">Q", number - 1).rstrip(b"\0"))[:KEY_BYTES]
-
-
-def _high_bytes(prefix: bytes, number: int) -> bytes:
-    """The greatest key that the number can stand for; the greatest number but one takes in all that is above it."""
-    if number == MAX_KEY:
-        return MAX_BYTES
-    after = b"\xff" * 8 if number == MAX_KEY - 1 else struct.pack(">Q", max(number - 1, 0))
-    return (prefix + after).ljust(KEY_BYTES, b"\xff")[:KEY_BYTES]

@@ -100,6 +100,26 @@ class Page:
         low, high = int(self.mins[index]), int(self.maxs[index])
         return None if low > high else (self._key(low), self._key(high))
 
+    def statistics(self, column_id: int, part: BoolArray) -> ColumnStatistics:
+        """The statistics of a part of the row groups, from which another page can be packed; bounds stay bounds."""
+        mins, maxs = self._numbers(self.mins[part]), self._numbers(self.maxs[part])
+        nulls = np.zeros(len(mins), dtype=np.int64) if self.nulls is None else self.nulls[part]
+        if self.prefix is None:
+            return ColumnStatistics(column_id, mins, maxs, nulls)
+        lows, highs = mins.tolist(), maxs.tolist()
+        pairs = [
+            (MAX_BYTES, b"") if low > high else (_low_bytes(self.prefix, low), _high_bytes(self.prefix, high))
+            for low, high in zip(lows, highs, strict=True)
+        ]
+        return ColumnStatistics(column_id, [low for low, _ in pairs], [high for _, high in pairs], nulls)
+
+    def _numbers(self, codes: npt.NDArray[Any]) -> UintArray:
+        """The numbers that codes stand for; the least and the greatest code stand for the unknown."""
+        numbers = codes.astype(np.uint64) + np.uint64(self.base) - np.uint64(1)
+        numbers[codes == 0] = 0
+        numbers[codes == np.iinfo(codes.dtype).max] = MAX_KEY
+        return numbers
+
     def _key(self, code: int) -> Key | None:
         if code in (0, int(np.iinfo(self.mins.dtype).max)):
             return None
@@ -113,7 +133,7 @@ class Page:
             return dtype(0)
         if number > self.top:
             return dtype(np.iinfo(dtype).max)
-        return dtype(number - self.base + _shift(self.base, self.top))
+        return dtype(number - self.base + 1)
 
 
 def page_key(key: Key) -> bytes:
@@ -175,14 +195,8 @@ def unknown_statistics(column_id: int, row_groups: int, *, as_bytes: bool) -> Co
     return ColumnStatistics(column_id, mins, np.full(row_groups, MAX_KEY, dtype=np.uint64), nulls)
 
 
-def _shift(base: int, top: int) -> int:
-    return 0 if top - base >= MAX_KEY - 1 else 1
-
-
 def _frame(base: int, top: int) -> tuple[int, int, int]:
     """The base and top of the codes, and how many bytes one takes, for real keys between base and top."""
-    if _shift(base, top) == 0:
-        return 0, MAX_KEY, 8
     span = top - base + 2
     return base, top, next(width for width in (1, 2, 4, 8) if span < 2 ** (8 * width) or width == 8)
 
@@ -191,7 +205,7 @@ def _pack_numbers(mins: list[int], maxs: list[int], kind: int, prefix: bytes) ->
     both = mins + maxs
     real = [key for key in both if 0 < key < MAX_KEY] or [1]
     base, top, width = _frame(min(real), max(real))
-    shift, greatest = _shift(base, top) - base, 2 ** (8 * width) - 1
+    shift, greatest = 1 - base, 2 ** (8 * width) - 1
     codes = [0 if key == 0 else greatest if key == MAX_KEY else key + shift for key in both]
     packed = struct.pack(f"<{len(codes)}{_FORMATS[width]}", *codes)
     return _HEADER.pack(kind, width, base, top, len(prefix)) + prefix + packed
@@ -201,7 +215,7 @@ def _pack_array(mins: UintArray, maxs: UintArray) -> bytes:
     both = np.concatenate([mins, maxs])
     real = both[(both != 0) & (both != MAX_KEY)]
     base, top, width = _frame(int(real.min()), int(real.max())) if len(real) else _frame(1, 1)
-    codes = both - np.uint64(base) + np.uint64(_shift(base, top))
+    codes = both - np.uint64(base) + np.uint64(1)
     codes[both == 0] = 0
     codes[both == MAX_KEY] = 2 ** (8 * width) - 1
     return _HEADER.pack(_FIXED, width, base, top, 0) + codes.astype(_DTYPES[width]).tobytes()
@@ -223,6 +237,19 @@ def _clipped(key: bytes, prefix: bytes) -> int:
     if key == MAX_BYTES:
         return MAX_KEY
     return min(max(_number(key, prefix), 0), MAX_KEY)
+
+
+def _low_bytes(prefix: bytes, number: int) -> bytes:
+    """The least key that the number can stand for."""
+    return b"" if number == 0 else (prefix + struct.pack(">Q", number - 1).rstrip(b"\0"))[:KEY_BYTES]
+
+
+def _high_bytes(prefix: bytes, number: int) -> bytes:
+    """The greatest key that the number can stand for; the greatest but one takes in all that is above it."""
+    if number == MAX_KEY:
+        return MAX_BYTES
+    after = b"\xff" * 8 if number == MAX_KEY - 1 else struct.pack(">Q", max(number - 1, 0))
+    return (prefix + after).ljust(KEY_BYTES, b"\xff")[:KEY_BYTES]
 
 
 def _pack_nulls(parts: Sequence[IntArray]) -> bytes | None:
