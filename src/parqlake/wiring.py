@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from os import PathLike, fspath
 from typing import Any
@@ -15,12 +15,13 @@ from parqlake.engines.arrow import PyArrowEngine
 from parqlake.stores.opening import open_store
 from parqlake.table.context import LakeContext
 from parqlake.table.lake import Lake
+from parqlake.table.sources import is_spark_frame
 
 MARKER = "_parqlake.json"
 """Lies in the root and names the lake, so that a catalog is never used with another lake's files."""
 
 CATALOG_FILE = "catalog.sqlite"
-ENGINES = ("pyarrow", "duckdb")
+ENGINES = ("pyarrow", "duckdb", "spark")
 
 
 def connect(
@@ -71,6 +72,8 @@ def connect(
         reader=chosen if isinstance(chosen, PyArrowEngine) else PyArrowEngine(),
         default_engine=chosen,
         make_engine=cache(make_engine),
+        frame_engine=frame_engine,
+        connect_to=connector,
     )
     return Lake(context)
 
@@ -83,7 +86,31 @@ def make_engine(name: str) -> Engine:
         from parqlake.engines.duck import DuckDBEngine
 
         return DuckDBEngine()
+    if name == "spark":
+        from parqlake.engines.spark import SparkEngine
+        from parqlake.spark.session import session
+
+        return SparkEngine(session())
     raise InvalidOptionError(f"engine={name!r} is unknown; use one of {', '.join(ENGINES)}")
+
+
+def frame_engine(data: Any) -> Engine | None:
+    """The engine that belongs to a data frame: a Spark frame brings its session."""
+    if not is_spark_frame(data):
+        return None
+    from parqlake.engines.spark import SparkEngine
+
+    return SparkEngine(data.sparkSession)
+
+
+def connector(name: str) -> Callable[..., Any]:
+    """What hands a plan to the reader of that name."""
+    if name == "spark":
+        from parqlake.spark.reading import to_spark
+        from parqlake.spark.session import session
+
+        return lambda plan, store, spark: to_spark(plan, store, session() if spark is None else spark)
+    raise InvalidOptionError(f"no connector is called {name!r}")
 
 
 def _open_catalog(store: Store, catalog: str | None, marker: str | None) -> Catalog:

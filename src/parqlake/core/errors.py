@@ -165,6 +165,10 @@ class MissingExtraError(ParqlakeError, ImportError):
         super().__init__(f"{what} is not installed; run: pip install 'parqlake[{extra}]'")
 
 
+class JavaMissingError(ParqlakeError, RuntimeError):
+    """Spark was asked for, and there is no Java that it can run on."""
+
+
 def suggestion(wrong: str, known: Iterable[str]) -> str:
     """Returns ` did you mean "x"?` with the closest of the known names, or nothing."""
     close = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.6)

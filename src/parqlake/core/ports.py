@@ -107,6 +107,8 @@ class WrittenFile:
 
 
 FileVisitor = Callable[[WrittenFile], None]
+BatchCheck = Callable[[pa.RecordBatch], None]
+"""Looks at each batch before it is written, and raises if it must not be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,18 @@ class Engine(Protocol):
 
     def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
         """Reads what the plan names and writes it again by the spec, streaming."""
+
+
+class FrameEngine(Engine, Protocol):
+    """An engine that writes data frames of its own kind where their rows are, on many machines perhaps."""
+
+    def frame_schema(self, frame: Any) -> pa.Schema:
+        """The Arrow schema of a data frame; nothing is computed."""
+
+    def write_frame(
+        self, frame: Any, spec: WriteSpec, store: Store, checks: Sequence[BatchCheck] = ()
+    ) -> list[DataFile]:
+        """Writes the rows, cast to `spec.schema`, to final files, and describes them; see `Engine.write`."""
 
 
 class Reader(Protocol):

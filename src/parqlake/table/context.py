@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from parqlake.core.errors import InvalidOptionError
 from parqlake.core.ports import Catalog, Engine, Reader, Store
@@ -22,12 +23,19 @@ class LakeContext:
     reader: Reader
     default_engine: Engine
     make_engine: Callable[[str], Engine]
+    frame_engine: Callable[[Any], Engine | None]
+    """The engine that a data frame brings along, if it does: a Spark frame its session."""
+    connect_to: Callable[[str], Callable[..., Any]]
+    """How a plan is handed to another reader, by its name: `connect_to("spark")(plan, store, session)`."""
     lease: timedelta = timedelta(minutes=15)
     retry_for: timedelta = timedelta(seconds=60)
     """How long a commit goes on trying while the catalog is busy."""
 
-    def engine(self, choice: EngineChoice) -> Engine:
-        """The engine that a call chose, or the lake's own."""
+    def engine(self, choice: EngineChoice, data: Any = None) -> Engine:
+        """The engine that a call chose, or that its data brings along, or the lake's own."""
+        own = None if data is None else self.frame_engine(data)
+        if own is not None and choice in (None, own.name):
+            return own
         if choice is None:
             return self.default_engine
         if isinstance(choice, str):

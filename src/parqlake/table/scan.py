@@ -97,6 +97,14 @@ class Scan:
         except ImportError as error:
             raise MissingExtraError("pandas", "pandas") from error
 
+    def to_spark(self, spark: Any = None) -> Any:
+        """The rows as a Spark data frame: files pruned by the catalog, rows read by Spark's own reader.
+
+        Args:
+            spark: the session; the active one, or one made by `parqlake.spark.session`, if left out.
+        """
+        return self._context.connect_to("spark")(self.plan, self._context.store, spark)
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The Arrow stream interface: Polars, DuckDB and others read a scan without copying."""
         return self.to_batches().__arrow_c_stream__(requested_schema)

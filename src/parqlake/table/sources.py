@@ -2,27 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from parqlake.core.errors import ConstraintError, ParqlakeError, UnsupportedInputError
+from parqlake.core.errors import ConstraintError, InvalidOptionError, ParqlakeError, UnsupportedInputError
 from parqlake.core.fitting import fit
+from parqlake.core.model import DataFile
+from parqlake.core.ports import BatchCheck, Engine, FrameEngine, Store, WriteSpec
 from parqlake.core.schema import reconcile
 
 _KINDS = (
     "a pandas or Polars frame, an Arrow table, batches or reader, a DuckDB relation, "
     "anything with __arrow_c_stream__, or the path of a Parquet file or folder"
 )
-BatchCheck = Callable[[pa.RecordBatch], None]
 
 
-class Source:
-    """Rows to be written, fitted to a table. The first error of the stream is kept in `error`.
+class Source(Protocol):
+    """Rows to be written, found to fit a table."""
 
-    Some engines only see that a stream broke, not why; whoever runs the engine asks `error` for the cause.
+    def write(self, engine: Engine, spec: WriteSpec, store: Store) -> list[DataFile]:
+        """Has the engine write the rows to final files."""
+
+
+def open_source(data: Any, schema: pa.Schema, engine: Engine, *, checks: Sequence[BatchCheck] = ()) -> Source:
+    """Opens the data, and raises if its columns do not fit the schema, before anything is read."""
+    if is_spark_frame(data):
+        return FrameSource(data, schema, engine, checks=checks)
+    return StreamSource(data, schema, checks=checks)
+
+
+def is_spark_frame(data: Any) -> bool:
+    """Whether the data is a Spark data frame; loads nothing to find out."""
+    kind = type(data)
+    return kind.__module__.partition(".")[0] == "pyspark" and hasattr(data, "mapInArrow")
+
+
+class FrameSource:
+    """A data frame whose engine writes it where it is."""
+
+    def __init__(self, frame: Any, schema: pa.Schema, engine: Engine, *, checks: Sequence[BatchCheck] = ()) -> None:
+        """Made by `open_source`."""
+        if not hasattr(engine, "write_frame"):
+            raise InvalidOptionError(f'engine="{engine.name}" cannot write a Spark data frame; leave engine out')
+        self._engine = cast("FrameEngine", engine)
+        reconcile(self._engine.frame_schema(frame), schema)
+        self._frame = frame
+        self._checks = checks
+
+    def write(self, engine: Engine, spec: WriteSpec, store: Store) -> list[DataFile]:  # noqa: ARG002 (its own engine)
+        """Has the frame's engine write the rows to final files."""
+        return self._engine.write_frame(self._frame, spec, store, self._checks)
+
+
+class StreamSource:
+    """A stream of batches on this machine.
+
+    Some engines only see that a stream broke, not why; so the first error is kept, and raised as it was.
     """
 
     def __init__(self, data: Any, schema: pa.Schema, *, checks: Sequence[BatchCheck] = ()) -> None:
@@ -31,8 +69,16 @@ class Source:
         reconcile(self._raw.schema, schema)
         self._schema = schema
         self._checks = checks
-        self.error: ParqlakeError | None = None
-        self.rows = 0
+        self._error: ParqlakeError | None = None
+
+    def write(self, engine: Engine, spec: WriteSpec, store: Store) -> list[DataFile]:
+        """Has the engine write the rows to final files."""
+        try:
+            return engine.write(self.reader(), spec, store)
+        except Exception as error:
+            if self._error is not None and error is not self._error:
+                raise self._error from error
+            raise
 
     def reader(self) -> pa.RecordBatchReader:
         """The stream; it can be read once."""
@@ -45,10 +91,9 @@ class Source:
                     fitted = fit(batch, self._schema)
                     for check in self._checks:
                         check(fitted)
-                    self.rows += fitted.num_rows
                     yield fitted
         except ParqlakeError as error:
-            self.error = error
+            self._error = error
             raise
 
 

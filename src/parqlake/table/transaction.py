@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Unpack
@@ -12,7 +13,7 @@ from parqlake.core.conflicts import ReadSet
 from parqlake.core.errors import InputError, TableNotFoundError
 from parqlake.core.model import DataFile, FileEntry, Head, Operation, TableInfo
 from parqlake.core.names import parse_table_name
-from parqlake.core.ports import IdempotencyKeyUsed
+from parqlake.core.ports import BatchCheck, IdempotencyKeyUsed
 from parqlake.core.predicates import bind, parse
 from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.to_arrow import to_arrow
@@ -23,7 +24,7 @@ from parqlake.table.options import WriteOptions, write_spec
 from parqlake.table.planning import Staged
 from parqlake.table.removal import remove_rows, remove_staged_rows
 from parqlake.table.scan import Scan, ScanRequest, check_columns, check_limit
-from parqlake.table.sources import Source, matching_only
+from parqlake.table.sources import matching_only, open_source
 from parqlake.table.unit import Unit
 
 
@@ -208,7 +209,7 @@ class TransactionTable:
         """Adds rows; takes the options of `Table.append` that say how files are written."""
         if self._tx.replayed:
             return
-        self._state.add += self._written(Source(data, self._state.schema), engine, options)
+        self._state.add += self._written(data, engine, options)
         self._state.operation = self._state.operation or Operation.APPEND
 
     def overwrite(
@@ -220,7 +221,7 @@ class TransactionTable:
         state = self._state
         predicate = bind(parse(where), state.schema)
         checks = () if predicate == TRUE else (matching_only(to_arrow(predicate), describe(predicate)),)
-        new = self._written(Source(data, state.schema, checks=checks), engine, options)
+        new = self._written(data, engine, options, checks)
         if predicate == TRUE:
             state.add, state.remove, state.replace_all = [], [], True
         else:
@@ -228,10 +229,13 @@ class TransactionTable:
         state.add += new
         state.operation = Operation.OVERWRITE
 
-    def _written(self, source: Source, engine: EngineChoice, options: WriteOptions) -> list[DataFile]:
-        chosen = self._context.engine(engine)
+    def _written(
+        self, data: Any, engine: EngineChoice, options: WriteOptions, checks: Sequence[BatchCheck] = ()
+    ) -> list[DataFile]:
+        chosen = self._context.engine(engine, data)
         state = self._state
         chosen.check_schema(state.schema)
+        source = open_source(data, state.schema, chosen, checks=checks)
         unit = self._tx._open_unit(chosen.name)
         spec = write_spec(state.info, state.schema, options, txn_id=unit.txn_id)
         return unit.write(source, spec, chosen)

@@ -71,12 +71,7 @@ class Unit:
 
     def write(self, source: Source, spec: WriteSpec, engine: Engine) -> list[DataFile]:
         """Writes new rows to final files; no version refers to them until the commit."""
-        try:
-            return engine.write(source.reader(), self._tracked(spec), self._context.store)
-        except Exception as error:
-            if source.error is not None and error is not source.error:
-                raise source.error from error  # some engines only report that the stream broke
-            raise
+        return source.write(engine, self._tracked(spec), self._context.store)
 
     def rewrite(self, plan: ReadPlan, spec: WriteSpec, engine: Engine) -> list[DataFile]:
         """Writes rows that are in files already to new ones."""

@@ -20,7 +20,7 @@ from parqlake.table.context import EngineChoice, LakeContext
 from parqlake.table.options import WriteOptions, write_spec
 from parqlake.table.removal import remove_rows
 from parqlake.table.result import WriteResult, result_of
-from parqlake.table.sources import Source, matching_only
+from parqlake.table.sources import matching_only, open_source
 from parqlake.table.unit import Unit
 from parqlake.table.versions import Moment, live_head, resolve
 
@@ -58,7 +58,7 @@ def append(context: LakeContext, info: TableInfo, data: Any, *, call: Call, opti
     """Adds rows as one new version."""
 
     def prepare(target: Target) -> Work:
-        source = Source(data, target.schema)
+        source = open_source(data, target.schema, target.engine)
 
         def work(unit: Unit) -> None:
             spec = write_spec(target.info, target.schema, options, txn_id=unit.txn_id)
@@ -67,7 +67,7 @@ def append(context: LakeContext, info: TableInfo, data: Any, *, call: Call, opti
 
         return work
 
-    return run(context, info, prepare, call=call, options=options)
+    return run(context, info, prepare, data=data, call=call, options=options)
 
 
 def overwrite(
@@ -78,7 +78,7 @@ def overwrite(
     def prepare(target: Target) -> Work:
         predicate = bind(parse(where), target.schema)
         checks = () if predicate == TRUE else (matching_only(to_arrow(predicate), describe(predicate)),)
-        source = Source(data, target.schema, checks=checks)
+        source = open_source(data, target.schema, target.engine, checks=checks)
 
         def work(unit: Unit) -> None:
             spec = write_spec(target.info, target.schema, options, txn_id=unit.txn_id)
@@ -90,7 +90,7 @@ def overwrite(
 
         return work
 
-    return run(context, info, prepare, call=call, options=options)
+    return run(context, info, prepare, data=data, call=call, options=options)
 
 
 def restore(
@@ -120,6 +120,7 @@ def run(
     info: TableInfo,
     prepare: Callable[[Target], Work],
     *,
+    data: Any = None,
     call: Call,
     options: WriteOptions,
 ) -> WriteResult:
@@ -130,7 +131,7 @@ def run(
     """
     key = call.idempotency_key
     check_key(key)
-    engine = context.engine(call.engine)
+    engine = context.engine(call.engine, data)
     with context.catalog.read() as reader:
         head = live_head(reader, info)
         current = reader.table_by_id(info.table_id) or info

@@ -1,0 +1,110 @@
+"""The Spark engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from parqlake.core import errors
+from parqlake.core.model import DataFile
+from parqlake.core.ports import BatchCheck, PlannedFile, ReadPlan, Store, WriteSpec, WrittenFile
+from parqlake.core.wire import decode
+from parqlake.engines.arrow import PyArrowEngine
+from parqlake.engines.spark.tasks import RECORD_SCHEMA, RewriteTask, WriteTask
+from parqlake.engines.spark.types import arrow_schema, check_spark_types
+
+_TASK_BYTES = 256 * 1024 * 1024
+
+
+class SparkEngine:
+    """Writes Spark data frames where their rows are, and rewrites files as tasks over files.
+
+    Each task streams its rows to final files with the same writer as the PyArrow engine and sends back one record
+    for each file; the driver sees records, never rows. Only what a successful attempt of a task reported counts:
+    files of a failed, retried or speculated attempt are tombstones, which no version refers to. Data that is not in
+    Spark (a pandas frame, say) is already on the driver, so the driver writes it.
+    """
+
+    def __init__(self, spark: Any) -> None:
+        """Uses the session as it is."""
+        self._spark = spark
+        self._arrow = PyArrowEngine()
+
+    def __repr__(self) -> str:
+        return "SparkEngine()"
+
+    @property
+    def name(self) -> str:
+        """How users choose it."""
+        return "spark"
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Raises `UnsupportedTypeError`, naming the column, for what Spark cannot hold."""
+        self._arrow.check_schema(schema)
+        check_spark_types(schema)
+
+    def frame_schema(self, frame: Any) -> pa.Schema:
+        """The Arrow schema of a Spark data frame; refuses what Arrow cannot carry, by column."""
+        return arrow_schema(frame.schema)
+
+    def write(self, data: pa.RecordBatchReader, spec: WriteSpec, store: Store) -> list[DataFile]:
+        """Writes rows that are on the driver, there; see `PyArrowEngine.write`."""
+        return self._arrow.write(data, spec, store)
+
+    def write_frame(
+        self, frame: Any, spec: WriteSpec, store: Store, checks: Sequence[BatchCheck] = ()
+    ) -> list[DataFile]:
+        """Writes a data frame on its executors, and returns the records of its files.
+
+        For a partitioned table rows are brought together by partition first, hot partitions split and small ones
+        put together by Spark's own measure of size, so that there are few files and none is huge.
+        """
+        if spec.partition_by:
+            from pyspark.sql.functions import col
+
+            frame = frame.hint("rebalance", *(col(_quoted(name)) for name in spec.partition_by))
+        task = WriteTask(replace(spec, file_visitor=None), store, tuple(checks))
+        return self._collected(frame.mapInArrow(task, RECORD_SCHEMA), spec)
+
+    def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
+        """Reads and writes files as tasks over groups of files; no row enters the JVM."""
+        groups = grouped(plan.files)
+        if len(groups) < 2:
+            return self._arrow.rewrite(plan, spec, store)
+        task = RewriteTask(plan, tuple(groups), replace(spec, file_visitor=None), store)
+        numbers = self._spark.range(0, len(groups), 1, len(groups))
+        return self._collected(numbers.mapInArrow(task, RECORD_SCHEMA), spec)
+
+    def _collected(self, records: Any, spec: WriteSpec) -> list[DataFile]:
+        rows = records.collect()
+        files = [decode(row["file"]) for row in rows if row["file"] is not None]
+        if spec.file_visitor is not None:
+            for file in files:
+                spec.file_visitor(WrittenFile(file.path, None, file.size_bytes))
+        for row in rows:
+            if row["error"] is not None:
+                raise getattr(errors, row["error"])(row["message"])
+        return files
+
+
+def grouped(files: Sequence[PlannedFile]) -> list[tuple[int, ...]]:
+    """Neighbouring files, by their number, put together up to a task's size."""
+    groups: list[tuple[int, ...]] = []
+    current: list[int] = []
+    size = 0
+    for number, file in enumerate(files):
+        if current and size + file.read_bytes > _TASK_BYTES:
+            groups.append(tuple(current))
+            current, size = [], 0
+        current.append(number)
+        size += file.read_bytes
+    if current:
+        groups.append(tuple(current))
+    return groups
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

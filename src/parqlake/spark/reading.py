@@ -1,0 +1,91 @@
+"""Reading with Spark: files pruned in the driver, rows read by Spark's own reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from parqlake.core.ports import ReadPlan, Store
+from parqlake.core.schema import without_ids
+from parqlake.engines.arrow import PyArrowEngine
+from parqlake.engines.spark.engine import grouped
+from parqlake.engines.spark.types import check_spark_types
+from parqlake.spark.columns import quoted, to_column
+
+_LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+
+
+def to_spark(plan: ReadPlan, store: Store, spark: Any) -> Any:
+    """A Spark data frame of what the plan names.
+
+    Files that the JVM can open are read by Spark's vectorized reader, from the exact list and with the table's
+    schema, so that nothing is listed or inferred. Others are read in Python workers through the store itself.
+    """
+    check_spark_types(plan.schema)
+    if not plan.files:
+        return spark.createDataFrame([], _spark_schema(_result_schema(plan)))
+    frame = _native(plan, store, spark) if store.is_local else _through_python(plan, store, spark)
+    return frame if plan.limit is None else frame.limit(plan.limit)
+
+
+def _native(plan: ReadPlan, store: Store, spark: Any) -> Any:
+    paths = [f"file://{store.full_path(file.path)}" for file in plan.files]
+    # Without this Spark starts a job to list more than 32 paths, which takes longer than the read.
+    with _setting(spark, _LISTING_THRESHOLD, str(len(paths) + 1)):
+        frame = (
+            spark.read.schema(_spark_schema(without_ids(plan.schema))).option("__globPaths__", "false").parquet(*paths)
+        )
+    if plan.predicate is not None:
+        frame = frame.where(to_column(plan.predicate))
+    return frame if plan.columns is None else frame.select(*(quoted((name,)) for name in plan.columns))
+
+
+def _through_python(plan: ReadPlan, store: Store, spark: Any) -> Any:
+    groups = grouped(plan.files)
+    task = ReadTask(replace(plan, limit=None), tuple(groups), store)
+    return spark.range(0, len(groups), 1, len(groups)).mapInArrow(task, _spark_schema(_result_schema(plan)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """Reads the groups of files whose numbers one Spark partition holds."""
+
+    plan: ReadPlan
+    groups: tuple[tuple[int, ...], ...]
+    store: Store
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Gives the rows."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                files = tuple(self.plan.files[index] for index in self.groups[number])
+                yield from PyArrowEngine().batches(replace(self.plan, files=files), self.store)
+
+
+@contextmanager
+def _setting(spark: Any, key: str, value: str) -> Iterator[None]:
+    """Sets one setting for the time of a block, and puts back what was there."""
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)
+
+
+def _result_schema(plan: ReadPlan) -> pa.Schema:
+    schema = without_ids(plan.schema)
+    return schema if plan.columns is None else pa.schema([schema.field(name) for name in plan.columns])
+
+
+def _spark_schema(schema: pa.Schema) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
