@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +12,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parqlake.core.errors import InputError, MissingExtraError, StoreError, UnsupportedTypeError
-from parqlake.core.ports import Engine
+from parqlake.core.ports import Engine, WrittenFile
 from parqlake.core.schema import assign_field_ids
 from parqlake.engines import DuckDBEngine, PyArrowEngine
 from parqlake.engines.duck.copy_statement import identifier, literal
+from parqlake.engines.duck.feed import VECTOR_ROWS, Feed
 
 
 def test_it_is_an_engine(duckdb_engine: DuckDBEngine) -> None:
@@ -83,6 +87,63 @@ def test_many_threads_share_one_engine(lab: Any, duckdb_engine: DuckDBEngine) ->
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(one, range(16))) == [1000] * 16
+
+
+@pytest.mark.parametrize("options", [{}, {"sort_by": ("x",)}, {"partition_by": ("p",)}, {"max_rows_per_file": 7000}])
+@pytest.mark.parametrize("bound", [100, 2048, 5000, 20_000])
+def test_no_row_group_has_more_rows_than_allowed(
+    lab: Any, duckdb_engine: DuckDBEngine, options: dict[str, Any], bound: int
+) -> None:
+    count = 30_000
+    table = pa.table({"id": np.arange(count), "x": np.arange(count) % 97, "p": np.arange(count) % 3})
+    files = lab.write(duckdb_engine, table, row_group_rows=bound, batch_rows=700, **options)
+    groups = [rows for file in files for rows in file.row_group_rows.tolist()]
+    assert sum(groups) == count
+    assert max(groups) <= bound
+    assert max(groups) > min(bound * 0.8, 6000)
+    assert lab.read(files, table.schema).sort_by("id").equals(table)
+
+
+@given(st.lists(st.integers(0, 300_000), max_size=6), st.integers(1, 400_000))
+def test_feeds_are_cut_into_whole_vectors(sizes: list[int], bound: int) -> None:
+    schema = pa.schema([("a", pa.int64())])
+    starts = np.cumsum([0, *sizes]).tolist()
+    batches = [pa.record_batch([np.arange(a, b)], schema=schema) for a, b in itertools.pairwise(starts)]
+    feed = Feed(pa.RecordBatchReader.from_batches(schema, batches), schema)
+    seen = 0
+    while feed.has_more():
+        part = list(feed.reader(bound))
+        assert all(batch.num_rows % VECTOR_ROWS == 0 for batch in part[:-1])
+        rows = sum(batch.num_rows for batch in part)
+        assert 0 < rows <= bound
+        for batch in part:
+            assert batch.column(0)[0].as_py() == seen
+            seen += batch.num_rows
+    assert seen == feed.rows == starts[-1]
+
+
+def test_slices_of_nested_arrays(lab: Any, duckdb_engine: DuckDBEngine) -> None:
+    """DuckDB refuses, rather than misreads, structs that are slices of larger ones."""
+    inner = pa.StructArray.from_arrays([pa.array(range(100)).slice(20, 50)], names=["x"])
+    outer = pa.StructArray.from_arrays([inner], names=["in"]).slice(7, 30)
+    lists = pa.ListArray.from_arrays(pa.array(range(0, 31), pa.int32()), inner.slice(3))
+    table = pa.table({"id": pa.array(range(60)).slice(10, 30), "s": outer, "l": lists})
+    back = lab.read(lab.write(duckdb_engine, table), table.schema)
+    assert back.to_pylist() == table.to_pylist()
+
+
+def test_files_that_nobody_was_told_of_are_deleted(lab: Any, duckdb_engine: DuckDBEngine) -> None:
+    told: list[str] = []
+
+    def visit(file: WrittenFile) -> None:
+        told.append(file.path)
+        if len(told) == 2:
+            raise RuntimeError("enough")
+
+    table = pa.table({"id": range(5), "p": list("abcde")})
+    with pytest.raises(RuntimeError, match="enough"):
+        lab.write(duckdb_engine, table, partition_by=("p",), file_visitor=visit)
+    assert sorted(lab.stored()) == sorted(told)
 
 
 def test_quoting() -> None:

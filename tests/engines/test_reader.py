@@ -16,6 +16,7 @@ from parqlake.core.errors import ColumnNotFoundError, DataCorruptionError
 from parqlake.core.ports import Engine, Reader
 from parqlake.core.predicates.bind import bind
 from parqlake.core.predicates.parse import parse
+from parqlake.core.predicates.to_arrow import to_arrow
 from parqlake.core.schema import assign_field_ids, without_ids
 from parqlake.engines import DuckDBEngine, PyArrowEngine
 
@@ -75,6 +76,29 @@ def test_projection_keeps_the_order_asked_for(lab: Any, files: list[Any]) -> Non
 def test_predicates(lab: Any, files: list[Any], text: str, keeps: Any) -> None:
     found = lab.read(files, SCHEMA, predicate=where(text))["id"].to_pylist()
     assert found == [i for i in range(1000) if keeps(i)]
+
+
+@pytest.mark.parametrize(
+    "text", ["isnan(x)", "not isnan(x)", "x > 9", "x <= 9", "x != 2.5", "x = 2.5", "x > 9 or id < 0"]
+)
+@pytest.mark.parametrize("numbers", [[2.5, 2.5], [-0.0, 0.0], [2.5, None], [1.0, 2.0], [None, None]])
+def test_nan_beside_any_numbers(lab: Any, engine: Engine, text: str, numbers: list[float | None]) -> None:
+    """Arrow takes equal bounds to mean that there is nothing else, NaN included."""
+    for place in range(3):
+        values = [*numbers[:place], float("nan"), *numbers[place:]]
+        schema = assign_field_ids(pa.schema([("id", pa.int64()), ("x", pa.float64())]))
+        data = pa.table([pa.array([0, 1, 2]), pa.array(values)], schema=schema)
+        condition = bind(parse(text), schema)
+        found = lab.read(lab.write(engine, data, schema=schema), schema, predicate=condition, columns=("id",))
+        expected = data.filter(to_arrow(condition))["id"].to_pylist()
+        assert found["id"].to_pylist() == expected
+
+
+def test_counting_without_columns(lab: Any, files: list[Any]) -> None:
+    for text, count in (("id < 10", 10), ("x > 490", 100 + 17)):
+        plan = lab.plan(files, SCHEMA, columns=(), predicate=where(text))
+        found = sum(batch.num_rows for batch in PyArrowEngine().batches(plan, lab.store))
+        assert found == count
 
 
 @pytest.mark.parametrize("limit", [0, 1, 49, 100, 101, 1000, 5000])

@@ -163,8 +163,9 @@ def _neighbour(found: pa.Scalar, *, up: bool) -> pa.Scalar:
             return scalar(found.value + step, type_)
         value = found.as_py()
         if t.is_floating(type_):
-            wide = t.is_float64(type_)
-            return scalar(float(np.nextafter(np.float64(value) if wide else np.float32(value), step * np.inf)), type_)
+            start = np.float64(value) if t.is_float64(type_) else np.float32(value)
+            with np.errstate(all="ignore"):
+                return scalar(float(np.nextafter(start, step * np.inf)), type_)
         if t.is_decimal(type_):
             return scalar(value + Decimal((int(not up), (1,), -type_.scale)), type_)
         if isinstance(value, str | bytes):
@@ -254,11 +255,18 @@ def _leaf(draw: st.DrawFn, subject: _Subject) -> Predicate:
         case "nan":
             return IsNaN(column, draw(st.booleans()))
         case "like":
-            return Like(column, draw(_PATTERNS), draw(st.booleans()), draw(st.booleans()))
+            return Like(column, _pattern(draw, subject.present), draw(st.booleans()), draw(st.booleans()))
         case "in":
             values = tuple(_constant(draw, kind, subject.present) for _ in range(draw(st.integers(1, 4))))
             return In(column, values, draw(st.booleans()))
     return Compare(draw(st.sampled_from(CompareOp)), column, _constant(draw, kind, subject.present))
+
+
+def _pattern(draw: st.DrawFn, present: list[pa.Scalar]) -> str:
+    if not present or draw(st.integers(0, 3)) == 0:
+        return draw(_PATTERNS)
+    text: str = present[draw(st.integers(0, len(present) - 1))].as_py()
+    return text[: draw(st.integers(0, len(text)))] + draw(st.sampled_from(["%", "_", "_%", "", "%a"]))
 
 
 def _constant(draw: st.DrawFn, kind: Kind, present: list[pa.Scalar]) -> Literal:

@@ -19,6 +19,9 @@ class PlannedDataset(ds.FileSystemDataset):  # type: ignore[misc]
     Arrow's own `count_rows()` without a filter takes the row count of whole files even where a fragment has
     only some of their row groups; the plan knows better. `scanner().count_rows()` without a filter still
     does so; count with `to_table(columns=[]).num_rows` there.
+
+    Arrow's own filters miss a NaN in row groups whose other values are all the same number; the engine's
+    `batches` does not.
     """
 
     _planned_rows: int | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
@@ -11,6 +10,7 @@ from parqlake.core.errors import DataCorruptionError, InvalidPredicateError, Par
 from parqlake.core.os_errors import store_error
 from parqlake.core.ports import PlannedFile, ReadPlan, Store
 from parqlake.core.schema import check_columns_exist, without_ids
+from parqlake.engines.arrow.filters import split_filter
 from parqlake.engines.arrow.planned_dataset import plan_dataset
 
 _BATCH_ROWS = 131_072
@@ -41,9 +41,10 @@ def _scan(plan: ReadPlan, schema: pa.Schema, store: Store) -> Iterator[pa.Record
     position = 0
     try:
         dataset = plan_dataset(scanned, store)
+        condition = split_filter(plan.predicate)
         scanner = dataset.scanner(
-            columns=schema.names,
-            filter=_filter(plan),
+            columns=[*schema.names, *sorted(condition.columns - set(schema.names))],
+            filter=condition.pushed,
             batch_size=_BATCH_ROWS,
             batch_readahead=_BATCH_READAHEAD,
             fragment_readahead=_files_ahead(files, store),
@@ -52,6 +53,8 @@ def _scan(plan: ReadPlan, schema: pa.Schema, store: Store) -> Iterator[pa.Record
         for tagged in scanner.scan_batches():
             position = places.get(tagged.fragment.path, position)
             batch = tagged.record_batch
+            if condition.after is not None and batch.num_rows:
+                batch = batch.filter(condition.after).select(schema.names)
             if batch.num_rows:
                 yield batch if batch.schema.equals(schema, check_metadata=True) else _relabelled(batch, schema)
     except ParqlakeError:
@@ -77,14 +80,6 @@ def _files_ahead(files: tuple[PlannedFile, ...], store: Store) -> int:
     mean = max(1, sum(file.read_bytes for file in files) // len(files))
     budget = _LOCAL_READAHEAD_BYTES if store.is_local else _REMOTE_READAHEAD_BYTES
     return max(2, min(_MAX_FILES_AHEAD, budget // mean))
-
-
-def _filter(plan: ReadPlan) -> Any:
-    if plan.predicate is None:
-        return None
-    from parqlake.core.predicates.to_arrow import to_arrow
-
-    return to_arrow(plan.predicate)
 
 
 def _relabelled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

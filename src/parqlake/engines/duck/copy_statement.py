@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from parqlake.core.ports import WriteSpec
 from parqlake.core.schema import field_id
+from parqlake.engines.duck.feed import VECTOR_ROWS
 
 FIELD_ID_NAME = "__duckdb_field_id"
 """How DuckDB spells the id of a nested field itself; no column may have this name."""
@@ -41,7 +42,7 @@ def copy_statement(source: str, target: str, spec: WriteSpec, *, one_file: bool)
         "FORMAT parquet",
         "RETURN_STATS",
         f"COMPRESSION {literal(_CODECS.get(codec, codec))}",
-        f"ROW_GROUP_SIZE {spec.row_group_rows}",
+        f"ROW_GROUP_SIZE {max(spec.row_group_rows // VECTOR_ROWS, 1) * VECTOR_ROWS}",
         f"ROW_GROUP_SIZE_BYTES {spec.row_group_bytes}",
         f"FIELD_IDS {_field_ids(spec.schema)}",
     ]

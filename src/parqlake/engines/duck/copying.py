@@ -32,25 +32,22 @@ class Copier:
         self._shared = self._start()
         self._process = os.getpid()
 
-    def copy(self, feed: Feed, spec: WriteSpec, store: Store) -> list[CopiedFile]:
-        """Writes all rows of the feed; the files come back with paths relative to `spec.location`."""
+    def copy(self, feed: Feed, spec: WriteSpec, store: Store) -> Iterator[list[CopiedFile]]:
+        """Writes all rows of the feed; yields the files of each `COPY`, with paths relative to `spec.location`."""
         with self._connection(spec, store) as connection:
             if spec.max_rows_per_file is None:
                 target = store.full_url(spec.location)
                 statement = copy_statement(_SOURCE, target, spec, one_file=False)
-                return [
-                    replace(file, filename=_relative(file.filename, target))
-                    for file in _run(connection, statement, feed, None, spec.location)
-                ]
-            # `ROW_GROUP_SIZE` is no hard bound; the input cut into slices is one.
-            files: list[CopiedFile] = []
+                made = _run(connection, statement, feed, None, spec.location)
+                yield [replace(file, filename=_relative(file.filename, target)) for file in made]
+                return
+            # DuckDB has no bound on the rows of a file; the input cut into slices is one.
             while feed.has_more():
                 name = f"part-{uuid_utils.uuid7()}.parquet"
                 target = store.full_url(f"{spec.location}/{name}")
                 statement = copy_statement(_SOURCE, target, spec, one_file=True)
                 made = _run(connection, statement, feed, spec.max_rows_per_file, spec.location)
-                files += [replace(file, filename=name) for file in made]
-            return files
+                yield [replace(file, filename=name) for file in made]
 
     @contextmanager
     def _connection(self, spec: WriteSpec, store: Store) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,8 +20,8 @@ from parqlake.engines.arrow.part_writer import WriteJob
 from parqlake.engines.arrow.partition_writer import PartitionedWriter
 from parqlake.engines.duck.copy_statement import FIELD_ID_NAME
 from parqlake.engines.duck.copying import Copier
-from parqlake.engines.duck.feed import Feed
-from parqlake.engines.duck.footers import describe
+from parqlake.engines.duck.feed import VECTOR_ROWS, Feed
+from parqlake.engines.duck.footers import CopiedFile, describe
 from parqlake.engines.duck.long_values import LongValues
 
 _FOOTER_THREADS = 8
@@ -37,8 +38,8 @@ class DuckDBEngine:
     either, which is why a rewrite reads with PyArrow: DuckDB would copy damaged values into new files without
     a word.
 
-    Row groups may exceed `row_group_rows` by less than 2,048 rows. A partitioned write with `max_rows_per_file`
-    is left to the PyArrow writer, since DuckDB knows no such bound.
+    Row groups hold whole vectors of 2,048 rows. What DuckDB has no bound for is left to the PyArrow writer:
+    smaller row groups, and `max_rows_per_file` in a partitioned write.
     """
 
     def __init__(
@@ -84,9 +85,10 @@ class DuckDBEngine:
     def write(self, data: pa.RecordBatchReader, spec: WriteSpec, store: Store) -> list[DataFile]:
         """Writes the rows to final files and describes them; durable on return.
 
-        Without rows there are no files. On an exception files may be left behind.
+        Without rows there are no files. On an exception files that the visitor was told of stay where they
+        are, for the caller to decide about; others are deleted.
         """
-        if spec.partition_by and spec.max_rows_per_file is not None:
+        if spec.row_group_rows < VECTOR_ROWS or (spec.partition_by and spec.max_rows_per_file is not None):
             return self._arrow.write(data, spec, store)
         files: list[DataFile] = []
         paths: list[str] = []
@@ -100,23 +102,37 @@ class DuckDBEngine:
         divert = LongValues(spec, long_writer).divert if spec.partition_by else None
         store.make_folders([spec.location])
         try:
-            copied = self._copier.copy(Feed(data, spec.schema, divert), spec, store)
+            for copied in self._copier.copy(Feed(data, spec.schema, divert), spec, store):
+                _report(copied, job)
             long_writer.finish()
         except BaseException:
             long_writer.abandon()
             raise
-        with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-            described = list(pool.map(lambda file: describe(file, spec, store), copied))
-        for written, data_file in described:
-            finished(f"{spec.location}/{data_file.path}", data_file)
-            if spec.file_visitor is not None:
-                spec.file_visitor(written)
         store.sync(paths)
         return files
 
     def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
         """Reads what the plan names, with checksums verified, and writes it again by the spec, streaming."""
         return self.write(self._arrow.batches(plan, store), spec, store)
+
+
+def _report(copied: list[CopiedFile], job: WriteJob) -> None:
+    """Describes finished files and tells of them; if that fails, deletes those that nobody was told of."""
+    spec, store = job.spec, job.store
+    untold = {f"{spec.location}/{file.filename}" for file in copied}
+    try:
+        with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
+            described = list(pool.map(lambda file: describe(file, spec, store), copied))
+        for written, data_file in described:
+            path = f"{spec.location}/{data_file.path}"
+            untold.discard(path)
+            job.finished(path, data_file)
+            if spec.file_visitor is not None:
+                spec.file_visitor(written)
+    except BaseException:
+        with suppress(Exception):
+            store.delete(sorted(untold))
+        raise
 
 
 def _check_names(field: pa.Field, where: str) -> None:
