@@ -73,9 +73,8 @@ def test_a_key_outlives_the_process(place: LakePlace) -> None:
     with place.connect() as lake:
         lake.create_table("sales.orders", ORDERS)
     command = [sys.executable, "-c", REPEAT, place.root, place.catalog, place.backend.engine]
-    answers = [subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2)]
-    assert [answer.stderr for answer in answers] == ["", ""]
-    assert [answer.stdout.strip() for answer in answers] == ["1 7 False", "1 7 True"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (answer.stdout.strip(), answer.stderr) == ("1 7 False", "")
     with place.connect() as lake:
         assert lake.table("sales.orders").append(orders(7), idempotency_key="job-7/batch-12").replayed
         assert ids(lake.table("sales.orders").scan().to_arrow()) == list(range(7))

@@ -149,17 +149,16 @@ def test_layouts_are_cast_to_the_tables_types(lake: Lake, subtests: pytest.Subte
             assert found.to_pylist() == array.cast(kept).to_pylist()
 
 
-def test_slices_of_larger_arrays_are_written_as_they_show_themselves(lake: Lake, subtests: pytest.Subtests) -> None:
-    for number, case in enumerate(TYPES):
-        with subtests.test(type=case.name):
-            table = lake.create_table(f"inputs.t{number}", case.schema)
-            whole = case.table().combine_chunks()
-            table.append(whole.slice(1))
-            table.append(whole.to_batches()[0].slice(1, 1))
-            table.append([whole.slice(2), whole.slice(0, 2)], max_rows_per_file=1)
-            assert rows(table.scan().to_arrow()) == rows(
-                pa.concat_tables([whole.slice(1), whole.slice(1, 1), whole.slice(2), whole.slice(0, 2)])
-            )
+def test_slices_of_larger_arrays_are_written_as_they_show_themselves(lake: Lake) -> None:
+    whole = pa.table({case.name: pa.concat_arrays([case.array()] * 4)[:12] for case in TYPES}).combine_chunks()
+    table = lake.create_table("inputs.slices", whole)
+    pieces = [whole.slice(1, 3), whole.slice(5, 1), whole.slice(7), whole.slice(0, 2)]
+    table.append(pieces[0])
+    table.append(pieces[1].to_batches()[0])
+    table.append(pieces[2:], max_rows_per_file=2)
+    found, expected = table.scan().to_arrow(), pa.concat_tables(pieces)
+    for case in TYPES:
+        assert rows(found.select([case.name])) == rows(expected.select([case.name])), case.name
 
 
 def test_columns_may_come_in_any_order(table: Table) -> None:

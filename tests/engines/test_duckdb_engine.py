@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parqlake.core.errors import InputError, MissingExtraError, StoreError, UnsupportedTypeError
@@ -104,7 +104,8 @@ def test_no_row_group_has_more_rows_than_allowed(
     assert lab.read(files, table.schema).sort_by("id").equals(table)
 
 
-@given(st.lists(st.integers(0, 300_000), max_size=6), st.integers(1, 400_000))
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 300_000), max_size=6), st.integers(20_000, 400_000))
 def test_feeds_are_cut_into_whole_vectors(sizes: list[int], bound: int) -> None:
     schema = pa.schema([("a", pa.int64())])
     starts = np.cumsum([0, *sizes]).tolist()

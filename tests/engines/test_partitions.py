@@ -168,29 +168,29 @@ def test_clustered_rows_of_one_partition_above_memory_are_written_as_they_come(l
 
 
 def test_more_busy_partitions_than_open_files(lab: Any) -> None:
-    """Each of 200 partitions fills row groups all the time, and still each gets one file."""
+    """Each of 100 partitions fills row groups all the time, and still each gets one file."""
     options = {"row_group_rows": 100, "memory_bytes": 1_000_000}
-    files, writer = run(lab, batches(SCHEMA, 200_000, 200, clustered=False), **options)
-    assert len(files) == 200
+    files, writer = run(lab, batches(SCHEMA, 100_000, 100, clustered=False), **options)
+    assert len(files) == 100
     assert writer.spilled_bytes > 0
     assert max(max(file.row_group_rows) for file in files) == 100
-    check(lab, files, 200_000)
+    check(lab, files, 100_000)
 
 
 def test_busy_partitions_in_large_chunks(lab: Any) -> None:
     """At first nothing tells random rows from clustered ones; no file may be closed too early."""
     options = {"row_group_rows": 20, "memory_bytes": 2_000_000}
-    files, _ = run(lab, batches(SCHEMA, 100_000, 150, clustered=False), **options)
-    assert len(files) == 150
-    check(lab, files, 100_000)
+    files, _ = run(lab, batches(SCHEMA, 60_000, 100, clustered=False), **options)
+    assert len(files) == 100
+    check(lab, files, 60_000)
 
 
 def test_more_clustered_partitions_than_open_files(lab: Any) -> None:
     options = {"row_group_rows": 100, "memory_bytes": 1_000_000}
-    files, writer = run(lab, batches(SCHEMA, 200_000, 200, clustered=True), **options)
-    assert len(files) == 200
+    files, writer = run(lab, batches(SCHEMA, 100_000, 100, clustered=True), **options)
+    assert len(files) == 100
     assert writer.spilled_bytes == 0
-    check(lab, files, 200_000)
+    check(lab, files, 100_000)
 
 
 def test_one_large_partition_among_many_small_ones(lab: Any) -> None:

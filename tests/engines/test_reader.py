@@ -84,14 +84,11 @@ def test_predicates(lab: Any, files: list[Any], text: str, keeps: Any) -> None:
 @pytest.mark.parametrize("numbers", [[2.5, 2.5], [-0.0, 0.0], [2.5, None], [1.0, 2.0], [None, None]])
 def test_nan_beside_any_numbers(lab: Any, engine: Engine, text: str, numbers: list[float | None]) -> None:
     """Arrow takes equal bounds to mean that there is nothing else, NaN included."""
-    for place in range(3):
-        values = [*numbers[:place], float("nan"), *numbers[place:]]
-        schema = assign_field_ids(pa.schema([("id", pa.int64()), ("x", pa.float64())]))
-        data = pa.table([pa.array([0, 1, 2]), pa.array(values)], schema=schema)
-        condition = bind(parse(text), schema)
-        found = lab.read(lab.write(engine, data, schema=schema), schema, predicate=condition, columns=("id",))
-        expected = data.filter(to_arrow(condition))["id"].to_pylist()
-        assert found["id"].to_pylist() == expected
+    schema = assign_field_ids(pa.schema([("id", pa.int64()), ("x", pa.float64())]))
+    data = pa.table([pa.array([0, 1, 2]), pa.array([numbers[0], float("nan"), numbers[1]])], schema=schema)
+    condition = bind(parse(text), schema)
+    found = lab.read(lab.write(engine, data, schema=schema), schema, predicate=condition, columns=("id",))
+    assert found["id"].to_pylist() == data.filter(to_arrow(condition))["id"].to_pylist()
 
 
 def test_counting_without_columns(lab: Any, files: list[Any]) -> None:
