@@ -90,6 +90,18 @@ def test_the_catalog_of_another_lake(place: LakePlace, tmp_path: Path) -> None:
         assert lake.table("sales.orders").scan().count() == 3
 
 
+def test_the_catalog_of_another_lake_without_tables(place: LakePlace) -> None:
+    place.connect().close()
+    with pytest.raises(errors.CatalogMismatchError):
+        replace(place, root=f"{place.root}-second").connect()
+    with place.connect() as lake:
+        lake.create_table("sales.orders", ORDERS)
+        lake.drop_table("sales.orders")
+    with pytest.raises(errors.CatalogMismatchError):
+        replace(place, root=f"{place.root}-second").connect()
+    assert stored(f"{place.root}-second") == {}
+
+
 def test_a_damaged_marker(place: LakePlace) -> None:
     with place.connect() as lake:
         lake.create_table("sales.orders", ORDERS)

@@ -253,9 +253,9 @@ def _high_bytes(prefix: bytes, number: int) -> bytes:
 
 
 def _pack_nulls(parts: Sequence[IntArray]) -> bytes | None:
-    nulls = np.concatenate(parts) if len(parts) > 1 else parts[0]
-    if not nulls.any():
+    if not any(any(part.tolist()) if len(part) <= _SMALL else part.any() for part in parts):
         return None
+    nulls = np.concatenate(parts)
     return np.where((nulls < 0) | (nulls >= _UNKNOWN_NULLS), _UNKNOWN_NULLS, nulls).astype("<u4").tobytes()
 
 
