@@ -7,6 +7,8 @@ import pwd
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,15 +44,13 @@ def as_nobody(path: Path) -> list[str]:
 
 
 @pytest.fixture
-def open_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def open_folder() -> Iterator[Path]:
     """A folder that other users can look into but not write to."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to become another user")
-    folder = tmp_path_factory.mktemp("shared")
-    for parent in [folder, *folder.parents]:
-        if parent.stat().st_uid == os.geteuid() and str(parent).startswith(str(tmp_path_factory.getbasetemp().parent)):
-            parent.chmod(0o755)
-    return folder
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def test_a_read_only_catalog_can_be_read_and_says_that_it_cannot_be_written(open_folder: Path) -> None:
@@ -85,3 +85,11 @@ def test_a_catalog_that_may_not_be_read_or_created(open_folder: Path) -> None:
     assert answer.startswith("CatalogUnavailableError")
     (answer,) = as_nobody(open_folder / "new.sqlite")
     assert re.match(r"CatalogError .*cannot be created", answer)
+
+
+def test_a_folder_that_may_not_be_looked_into_gives_one_clear_error(open_folder: Path) -> None:
+    path = open_folder / "hidden" / "catalog.sqlite"
+    path.parent.mkdir()
+    open_catalog(path).close()
+    path.parent.chmod(0o700)
+    assert as_nobody(path)[0].startswith("CatalogError")

@@ -107,7 +107,7 @@ class SqliteDialect:
 
     def prepare_place(self) -> None:
         """Creates an empty file for its owner only; SQLite gives its companions the same mode."""
-        if self._path.exists():
+        if self._is_there():
             return
         try:
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -126,7 +126,7 @@ class SqliteDialect:
             raise CatalogError(
                 f"catalog {self.url} is a folder; give the path of a file, for instance …/catalog.sqlite"
             )
-        if not self._path.exists():
+        if not self._is_there():
             # Else SQLite would make an empty database, with the wrong mode, of a catalog that was moved away.
             raise missing(self.url)
         try:
@@ -149,6 +149,14 @@ class SqliteDialect:
             return self._open(f"file:{quote(str(self._path))}?mode=ro&immutable=1", immutable=True)
         except sqlite3.Error as error:
             raise self._error(error) from error
+
+    def _is_there(self) -> bool:
+        try:
+            return self._path.exists()
+        except PermissionError as error:
+            raise CatalogError(
+                f"catalog {self.url} lies in a folder that this user may not look into; ask for the right to"
+            ) from error
 
     def lock_creation(self, session: Session) -> None:
         """Nothing to do: BEGIN IMMEDIATE has locked the file."""

@@ -8,7 +8,7 @@ Each message says what is wrong, shows the value, and says what to do. The group
 * `UnknownOutcomeError`: the answer to a commit was lost; ask again, nothing was deleted.
 * `CatalogError`, `StoreError`: the surroundings fail; mend them and run again.
 * `DataCorruptionError`: a committed file is missing or damaged.
-* `MissingExtraError`: an optional dependency is not installed.
+* `MissingExtraError`, `JavaMissingError`: something optional is not installed.
 """
 
 from __future__ import annotations

@@ -28,8 +28,6 @@ from parqlake.core.names import TableName
 from parqlake.core.pages import KeyRange, Page
 from parqlake.core.predicates.tree import Predicate
 
-# ------------------------------------------------------------------------------------------------ store
-
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
@@ -86,9 +84,6 @@ class Store(Protocol):
 
     def delete(self, paths: Sequence[str]) -> None:
         """Deletes files; those already gone are no error."""
-
-
-# ------------------------------------------------------------------------------------------------ engines
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +200,6 @@ class Reader(Protocol):
 
     def batches(self, plan: ReadPlan, store: Store) -> pa.RecordBatchReader:
         """The rows, filtered, projected, limited, and cast to the plan's schema, as a stream."""
-
-
-# ------------------------------------------------------------------------------------------------ catalog
 
 
 @dataclass(frozen=True, slots=True)
