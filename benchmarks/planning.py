@@ -34,6 +34,7 @@ from report import Report, machine
 
 COLUMNS = 20
 GROUPS_PER_FILE = 10
+SMALL_FILES = 100
 ROWS_PER_GROUP = 100_000
 FILES_PER_COMMIT = 1638
 OFFSET = np.uint64(2**63)
@@ -44,18 +45,20 @@ def schema() -> pa.Schema:
     return pa.schema(fields + [(f"c{n}", pa.int64()) for n in range(COLUMNS - len(fields))])
 
 
-def data_files(count: int, start: int, rng: np.random.Generator) -> list[DataFile]:
+def data_files(
+    count: int, start: int, rng: np.random.Generator, groups_per_file: int = GROUPS_PER_FILE
+) -> list[DataFile]:
     """Descriptions of files as an engine would return them; `clustered` rises from file to file."""
-    groups = count * GROUPS_PER_FILE
-    first = (start * GROUPS_PER_FILE + np.arange(groups)) * ROWS_PER_GROUP
+    groups = count * groups_per_file
+    first = (start * groups_per_file + np.arange(groups)) * ROWS_PER_GROUP
     lows = rng.integers(0, 2**40, (COLUMNS, groups))
     highs = lows + rng.integers(0, 2**20, (COLUMNS, groups))
     lows[0], highs[0] = first, first + ROWS_PER_GROUP - 1
     low_keys, high_keys = lows.astype(np.uint64) + OFFSET, highs.astype(np.uint64) + OFFSET
     files = []
     for number in range(count):
-        cut = slice(number * GROUPS_PER_FILE, (number + 1) * GROUPS_PER_FILE)
-        nulls = np.zeros(GROUPS_PER_FILE, dtype=np.int64)
+        cut = slice(number * groups_per_file, (number + 1) * groups_per_file)
+        nulls = np.zeros(groups_per_file, dtype=np.int64)
         columns = []
         for column in range(COLUMNS):
             mins: object = low_keys[column, cut]
@@ -71,25 +74,27 @@ def data_files(count: int, start: int, rng: np.random.Generator) -> list[DataFil
             DataFile(
                 path=f"part-019a8c5e-0000-7000-8000-{start + number:012x}.parquet",
                 size_bytes=64 << 20,
-                row_count=GROUPS_PER_FILE * ROWS_PER_GROUP,
-                row_group_rows=np.full(GROUPS_PER_FILE, ROWS_PER_GROUP),
-                row_group_bytes=np.full(GROUPS_PER_FILE, 6 << 20),
-                row_group_offsets=np.arange(GROUPS_PER_FILE) * (6 << 20) + 4,
+                row_count=groups_per_file * ROWS_PER_GROUP,
+                row_group_rows=np.full(groups_per_file, ROWS_PER_GROUP),
+                row_group_bytes=np.full(groups_per_file, 6 << 20),
+                row_group_offsets=np.arange(groups_per_file) * (6 << 20) + 4,
                 statistics=tuple(columns),
             )
         )
     return files
 
 
-def commit(table: Table, files: list[DataFile]) -> float:
-    """Seconds of CPU-and-wall that registering and committing the files takes."""
+def commit(table: Table, files: list[DataFile]) -> tuple[float, float]:
+    """Seconds that the commit takes, and seconds that it takes together with registering the transaction."""
     context, info = table._context, table._info
     with context.catalog.read() as reader:
         head = reader.head(info.table_id)
     begun = time.perf_counter()
     with Unit(context, operation="append", engine="pyarrow", table_ids=[info.table_id]) as unit:
+        registered = time.perf_counter()
         unit.commit([TableChange(info, head, Operation.APPEND, add=tuple(files))])
-    return time.perf_counter() - begun
+        done = time.perf_counter()
+    return done - registered, time.perf_counter() - begun
 
 
 def median_ms(work: Callable[[], object], times: int) -> float:
@@ -115,7 +120,7 @@ def bare_sqlite_ms(folder: Path, times: int) -> tuple[float, float]:
     connection = sqlite3.connect(folder / "bare.sqlite", isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("CREATE TABLE file (id INTEGER PRIMARY KEY, path TEXT, data BLOB)")
+    connection.execute("CREATE TABLE IF NOT EXISTS file (id INTEGER PRIMARY KEY, path TEXT, data BLOB)")
 
     def insert() -> None:
         connection.execute("BEGIN IMMEDIATE")
@@ -130,20 +135,29 @@ def bare_sqlite_ms(folder: Path, times: int) -> tuple[float, float]:
 
 def measure(kind: str, catalog: str, folder: Path, row_groups: int, report: Report) -> None:
     root, rng = str(folder / "lake"), np.random.default_rng(7)
-    fsync, bare = bare_sqlite_ms(folder, 50)
     total_files = row_groups // GROUPS_PER_FILE
     with parqlake.connect(root, catalog=catalog) as lake:
         table = lake.create_table("bench.planning", schema())
-        one = statistics.median(commit(table, data_files(1, n, rng)) for n in range(30)) * 1000
+        small = lake.create_table("bench.small", schema())
+        ours, bares = [], []
+        for number in range(SMALL_FILES):
+            ours.append(commit(small, data_files(1, number, rng, groups_per_file=1)))
+            if number % 10 == 0:
+                bares.append(bare_sqlite_ms(folder, 10))
+        fsync, bare = (statistics.median(values) for values in zip(*bares, strict=True))
+        one, with_registry = (statistics.median(values) * 1000 for values in zip(*ours, strict=True))
         report.add(kind, "commit of one file", one, "ms", note=f"{one / bare:.2f}× a bare SQLite transaction")
-        done, loading = 30, 0.0
+        report.add(
+            kind, "the same, transaction registered first", with_registry, "ms", note=f"{with_registry / bare:.2f}×"
+        )
+        done, loading = 0, 0.0
         while done < total_files:
             size = min(FILES_PER_COMMIT, total_files - done)
             files = data_files(size, done, rng)
-            loading += commit(table, files)
+            loading += commit(table, files)[1]
             done += size
         report.add(kind, f"load {total_files:,} files, {row_groups:,} row groups", loading, "s")
-        many = commit(lake.create_table("bench.wide", schema()), data_files(10_000, 0, rng))
+        many, _ = commit(lake.create_table("bench.wide", schema()), data_files(10_000, 0, rng))
         report.add(kind, "commit of 10,000 files (100,000 row groups)", many, "s")
     if kind == "SQLite":
         size = sum(path.stat().st_size for path in folder.glob("catalog.sqlite*"))
