@@ -9,18 +9,29 @@ from os import PathLike, fspath
 from typing import Any
 
 from parqlake.catalogs.open import open_catalog
-from parqlake.core.errors import CatalogMismatchError, FileNotInStoreError, InvalidOptionError, LakeNotFoundError
+from parqlake.core.errors import (
+    AlreadyExistsError,
+    CatalogMismatchError,
+    FileNotInStoreError,
+    InvalidOptionError,
+    LakeNotFoundError,
+)
+from parqlake.core.model import TransactionRecord, TransactionStatus
 from parqlake.core.ports import Catalog, Engine, Store
 from parqlake.engines.arrow import PyArrowEngine
 from parqlake.stores.opening import open_store
-from parqlake.table.context import LakeContext
+from parqlake.table.context import LakeContext, now
 from parqlake.table.lake import Lake
 from parqlake.table.sources import is_spark_frame
+from parqlake.table.unit import who
 
 MARKER = "_parqlake.json"
 """Lies in the root and names the lake, so that a catalog is never used with another lake's files."""
 
 CATALOG_FILE = "catalog.sqlite"
+_CREATION = "lake-creation"
+"""The registry's entry for the making of the lake itself."""
+
 ENGINES = ("pyarrow", "duckdb", "spark")
 
 
@@ -148,10 +159,11 @@ def _marker(store: Store) -> str | None:
 
 
 def _check_identity(store: Store, catalog: Catalog, marker: str | None) -> None:
+    """Makes sure that root and catalog belong together; ties a new pair to one another, also after a crash midway."""
+    with catalog.read() as reader:
+        tied = reader.transaction(_CREATION) is not None
     if marker is None:
-        with catalog.read() as reader:
-            in_use = not catalog.is_new and bool(reader.heads())
-        if in_use:
+        if tied:
             raise CatalogMismatchError(
                 f"the catalog {catalog.url} belongs to another lake ({catalog.lake_id}), not to {store.url}; "
                 "connect with that lake's root, or with a catalog of its own"
@@ -164,3 +176,17 @@ def _check_identity(store: Store, catalog: Catalog, marker: str | None) -> None:
             f"{store.url} is the root of lake {marker}, but the catalog {catalog.url} belongs to lake "
             f"{catalog.lake_id}; connect with the catalog that belongs to it"
         )
+    if not tied:
+        _record_creation(catalog)
+
+
+def _record_creation(catalog: Catalog) -> None:
+    """Notes in the registry that the catalog has a root, so that it is never tied to a second one."""
+    at = now()
+    record = TransactionRecord(_CREATION, TransactionStatus.OPEN, who(), at, at, "create lake", "")
+    try:
+        catalog.begin_transaction(record)
+    except AlreadyExistsError:
+        return  # another process opened the new lake at the same time
+    with catalog.write() as writer:
+        writer.finish_transaction(_CREATION, versions={}, at=at)

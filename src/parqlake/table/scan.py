@@ -116,7 +116,8 @@ class Scan:
     def dataset(self) -> Any:
         """A `pyarrow.dataset.FileSystemDataset` of exactly the surviving row groups.
 
-        Rows inside them are not filtered: pass the filter to the dataset's own methods. Use `count` to count.
+        Rows inside them are not filtered: pass the filter to the dataset's own methods. Arrow's filters on floats miss
+        NaNs in row groups whose other values are all the same number; `to_batches` and `to_arrow` do not.
         """
         return self._context.reader.dataset(self.plan, self._context.store)
 

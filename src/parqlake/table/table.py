@@ -242,6 +242,7 @@ class Table:
     def untag(self, name: str) -> None:
         """Takes a tag away; the version stays."""
         with self._context.catalog.write() as writer:
+            live_head(writer, self._info)
             if not writer.delete_tag(self._table_id, check_tag_name(name)):
                 known = ", ".join(tag.name for tag in writer.tags(self._table_id)) or "none"
                 raise VersionNotFoundError(f'{self._info.name} has no tag "{name}"; tags: {known}')
@@ -249,6 +250,7 @@ class Table:
     def tags(self) -> dict[str, int]:
         """The tags and their versions."""
         with self._context.catalog.read() as reader:
+            live_head(reader, self._info)
             return {tag.name: tag.version for tag in reader.tags(self._table_id)}
 
     def set_properties(self, properties: Mapping[str, Any]) -> None:

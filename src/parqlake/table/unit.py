@@ -48,7 +48,7 @@ class Unit:
         self._record = TransactionRecord(
             txn_id=self.txn_id,
             status=TransactionStatus.OPEN,
-            who=_who(),
+            who=who(),
             started_at=started,
             lease_until=started + context.lease,
             operation=operation,
@@ -135,5 +135,6 @@ def _user_and_host() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _who() -> str:
+def who() -> str:
+    """The user, machine and process that this is."""
     return f"{_user_and_host()}:{os.getpid()}"
