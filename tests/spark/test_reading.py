@@ -13,6 +13,7 @@ from spark_support import SCHEMA, keyed, rows
 
 import parqlake
 from parqlake.core.errors import UnsupportedTypeError
+from parqlake.spark.reading import _through_python
 from parqlake.table.lake import Lake
 from parqlake.table.table import Table
 
@@ -36,6 +37,8 @@ PREDICATES = [
     "day = '1950-01-01'",
     "place.lat > 300 or id = 1",
     "id % 7 = 3",
+    "7 % id = 1",
+    "1 / id > 0.01",
     "upper(region) = 'EU'",
 ]
 
@@ -55,6 +58,12 @@ def table(tmp_path: Path) -> Iterator[Table]:
 def test_each_predicate_selects_the_same_rows(spark: Any, table: Table, where: str | None) -> None:
     scan = table.scan(where)
     assert keyed(scan.to_spark(spark).toArrow()) == keyed(scan.to_arrow())
+
+
+def test_workers_read_where_the_jvm_cannot(spark: Any, table: Table) -> None:
+    scan = table.scan("region = 'a/b' or place.lat > 300", columns=["id", "tags", "place", "marks", "at", "local"])
+    store = table._context.store
+    assert keyed(_through_python(scan.plan, store, spark).toArrow()) == keyed(scan.to_arrow())
 
 
 def test_projection_limit_and_versions(spark: Any, table: Table) -> None:

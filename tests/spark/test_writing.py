@@ -35,7 +35,7 @@ def test_rows_and_statistics_are_those_of_the_other_engines(spark: Any, lake: La
     by_arrow.append(data)
     result = by_spark.append(frame_of(spark, data).coalesce(1))
     assert result.row_count == 400
-    assert keyed(by_spark.scan().to_arrow()) == keyed(by_arrow.scan().to_arrow()) == keyed(by_arrow.scan().to_arrow())
+    assert keyed(by_spark.scan().to_arrow()) == keyed(by_arrow.scan().to_arrow())
     assert by_spark.history()[0].engine == "spark"
     dropped = ["path", "size_bytes", "offset"]
     assert by_spark.row_groups().drop_columns(dropped).equals(by_arrow.row_groups().drop_columns(dropped))

@@ -71,7 +71,11 @@ def _expression(expr: Expr) -> Any:
             return F.lit(value) if scalar is None else _literal(scalar)
         case Arithmetic(op=op, left=left, right=right):
             a, b = _expression(left), _expression(right)
-            return {"+": a + b, "-": a - b, "*": a * b, "/": a / b, "%": a % b}[op]
+            if op == "/":
+                return F.try_divide(a.cast("double"), b.cast("double"))  # a zero divisor gives NULL, as everywhere
+            if op == "%":
+                return F.try_mod(a, b)
+            return {"+": a + b, "-": a - b, "*": a * b}[op]
         case other:
             function = {"length": F.length, "lower": F.lower, "upper": F.upper, "abs": F.abs}.get(other.name)
             args = [_expression(arg) for arg in other.args]
