@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from catalog_support import ID, NAME, Lab, chunks, data_file, id_file, planned, statistics
+from catalog_support import ID, NAME, SCHEMA, Lab, chunks, data_file, id_file, planned, statistics
 
 from parqlake.catalogs.catalog import SqlCatalog
 from parqlake.catalogs.open import open_catalog
 from parqlake.catalogs.segments import group_pieces, piece_of
-from parqlake.core.errors import CatalogError, ConcurrentRemoveError, InputError
+from parqlake.core.errors import CatalogError, ConcurrentRemoveError, InputError, TableNotFoundError
 from parqlake.core.model import ColumnStatistics, DataFile, Operation
 from parqlake.core.pages import MAX_BYTES, MAX_KEY, ROW_GROUPS_PER_PAGE, Key, KeyRange, unknown_statistics
 
@@ -325,3 +325,45 @@ def test_what_a_rolled_back_writer_saw_is_not_remembered(lab: Lab) -> None:
         assert reader.segment_ids(lab.table_id, 1) == ids, "the id is free again"
         assert reader.pages(lab.table_id, ID, ids)[ids[0]].bounds(0) == (7, 9)
         assert reader.segments(lab.table_id, ids)[0].row_group_counts.tolist() == [2]
+
+
+@pytest.mark.parametrize("look_before", [True, False])
+def test_segments_that_were_merged_away_are_found_again(url: str, look_before: bool) -> None:
+    """A catalog that remembers which segments there were, but not what was in them, must not miss files."""
+    mine, theirs = open_catalog(url), open_catalog(url, merge_segments_at=5)
+    try:
+        lab = Lab(theirs)
+        for start in range(4):
+            lab.change([id_file((start * 10, start * 10 + 9))])
+        with mine.read() as reader:
+            before = reader.segment_ids(lab.table_id, 4)
+            assert len(before) == 4
+            if look_before:
+                assert planned(reader, lab.table_id, 4, [KeyRange(ID, 15, 15)])
+        for start in range(4, 8):
+            lab.change([id_file((start * 10, start * 10 + 9))])
+        with mine.read() as reader, theirs.read() as fresh:
+            for key in range(0, 40, 5):
+                ranges = [KeyRange(ID, key, key)]
+                wanted = planned(fresh, lab.table_id, 4, ranges)
+                assert len(wanted) == 1
+                assert planned(reader, lab.table_id, 4, ranges) == wanted
+            assert len(planned(reader, lab.table_id, 8, [])) == 8
+            assert planned(reader, lab.table_id, 8, [KeyRange(ID, 75, 75)])
+    finally:
+        mine.close()
+        theirs.close()
+
+
+def test_the_newest_version_comes_with_its_schema_also_after_a_failed_transaction(lab: Lab) -> None:
+    assert lab.catalog.newest(lab.table_id)[0].version == 0
+    lab.change([id_file((0, 9))])
+    with pytest.raises(CatalogError), lab.catalog.write() as writer:
+        writer._session.change("UPDATE no_such_table SET x = 1")
+    for _ in range(3):
+        head, schema = lab.catalog.newest(lab.table_id)
+        assert (head.version, head.live) == (1, True)
+        assert schema.equals(SCHEMA, check_metadata=True)
+    with pytest.raises(TableNotFoundError, match="999"):
+        lab.catalog.newest(999)
+    assert lab.catalog.newest(lab.table_id)[0].version == 1

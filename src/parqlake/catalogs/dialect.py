@@ -131,6 +131,14 @@ class Session(ABC):
 
     # ---- transactions
 
+    def begin_single(self) -> None:
+        """Makes ready for queries of which each stands alone, outside a transaction."""
+        self._failure = None
+        try:
+            self._begin_single()
+        except self.driver_errors as error:
+            raise self._failed(error) from error
+
     def begin_read(self) -> None:
         """Starts a transaction in which all queries see the same moment."""
         self._failure = None
@@ -204,6 +212,9 @@ class Session(ABC):
 
     @abstractmethod
     def _insert(self, table: Table, rows: Sequence[Params]) -> None: ...
+
+    def _begin_single(self) -> None:
+        return
 
     @abstractmethod
     def _begin_read(self) -> None: ...

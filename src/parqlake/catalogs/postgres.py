@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import selectors
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,6 +47,7 @@ class PostgresSession(Session):
         self._connection = connection
         self._cursor = connection.cursor(binary=True)
         self._secrets = secrets
+        self._answers_due = False
         psycopg = _import()
         self.driver_errors = psycopg.Error
         self._in_transaction = psycopg.pq.TransactionStatus.INTRANS
@@ -85,12 +87,42 @@ class PostgresSession(Session):
             for row in rows:
                 copy.write_row(row)
 
+    def end_read(self) -> None:
+        """Sends ROLLBACK and does not wait for the answer, which the next transaction takes off the line first."""
+        pgconn = self._connection.pgconn
+        try:
+            pgconn.send_query(b"ROLLBACK")
+            self.reusable = self.reusable and pgconn.flush() == 0
+        except self.driver_errors:
+            self.reusable = False
+        self._answers_due = True
+
+    def _take_answers(self) -> None:
+        if not self._answers_due:
+            return
+        pgconn = self._connection.pgconn
+        more: object = pgconn
+        while more is not None:
+            pgconn.consume_input()
+            while pgconn.is_busy():  # get_result would wait too, but without letting other threads run
+                with selectors.DefaultSelector() as selector:
+                    selector.register(pgconn.socket, selectors.EVENT_READ)
+                    selector.select()
+                pgconn.consume_input()
+            more = pgconn.get_result()
+        self._answers_due = False
+
+    def _begin_single(self) -> None:
+        self._take_answers()
+
     def _begin_read(self) -> None:
+        self._take_answers()
         self._cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
     def _begin_write(self, *, durable: bool) -> None:  # noqa: ARG002
         # READ COMMITTED: after waiting for a row lock, the winner's commit must be seen. `durable` is ignored:
         # unlike a local database, the server can crash while the writer lives on and wants its row back.
+        self._take_answers()
         self._cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 
     def _commit(self) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 
 from parqlake.catalogs.cache import Cache
+from parqlake.catalogs.cover import Cover, read_cover, with_bounds
 from parqlake.catalogs.dialect import Session
 from parqlake.catalogs.rows import (
     FILE_COLUMNS,
@@ -54,8 +54,6 @@ _LONG_LIST = 1_500
 """Above this many ids, a range of the key and a look at each row is quicker than a search for each id."""
 
 _NO_LIMIT = 2**53
-_MOST_JOINS = 16
-"""Ranges that SQL looks at; what further ones rule out is left to whoever compares the pages."""
 
 _TABLE = LAKE_TABLE.select(
     "WHERE table_id = (SELECT table_id FROM table_name WHERE namespace = ? AND name = ?)",
@@ -155,8 +153,7 @@ class SqlReader:
         if row is None:
             raise VersionNotFoundError(f"table {table_id} has no schema {schema_id}")
         schema = pa.ipc.read_schema(pa.py_buffer(row[0]))
-        if self._fills_cache:
-            self._cache.put(key, schema, len(row[0]))
+        self._remember(key, schema, len(row[0]))
         return schema
 
     def snapshot(self, table_id: int, version: int) -> Snapshot | None:
@@ -222,27 +219,40 @@ class SqlReader:
 
     def segment_ids(self, table_id: int, version: int, ranges: Sequence[KeyRange] = ()) -> list[int]:
         """Segments that may hold row groups of the version inside all ranges, from page bounds alone."""
-        used = ranges[:_MOST_JOINS]
-        columns = [range_.column_id for range_ in used]
-        bounds = [end for range_ in used for end in (range_.high_bytes, range_.low_bytes)]
-        rows = self._session.rows(_segment_query(len(used)), (*columns, table_id, version, *bounds))
-        return [row[0] for row in rows]
+        columns = {range_.column_id for range_ in ranges}
+        key = ("cover", table_id)
+        known: Cover | None = self._cache.get_many([key]).get(key)
+        if known is not None and version <= known.until:
+            cover = with_bounds(self._session, table_id, known, columns, None)
+            chosen = cover.chosen(version, ranges)
+            if len(self._load_segments(table_id, chosen)) == len(chosen):
+                if len(cover.bounds) > len(known.bounds):
+                    self._remember(key, cover, cover.size_bytes)
+                return chosen
+        cover = with_bounds(self._session, table_id, read_cover(self._session, table_id), columns, known)
+        self._remember(key, cover, cover.size_bytes)
+        return cover.chosen(version, ranges)
 
     def segments(self, table_id: int, segment_ids: Sequence[int]) -> list[Segment]:
         """The segments, in the order asked for."""
         ids = _plain(segment_ids)
-        found = {key[2]: value for key, value in self._cache.get_many(("segment", table_id, i) for i in ids).items()}  # type: ignore[index]
-        missing = [i for i in ids if i not in found]
-        if missing:
-            for segment_id, contents in self._session.rows(_SEGMENTS, (table_id, self._session.ids(missing))):
-                segment = found[segment_id] = decode_segment(segment_id, contents)
-                if self._fills_cache:
-                    size = sum(a.nbytes for a in (segment.file_ids, segment.row_group_counts)) + 3 * segment.rows.nbytes
-                    self._cache.put(("segment", table_id, segment_id), segment, size)
+        found = self._load_segments(table_id, ids)
         try:
             return [found[i] for i in ids]
         except KeyError as error:
             raise CatalogError(f"the catalog has no segment {error} of table {table_id}") from error
+
+    def _load_segments(self, table_id: int, ids: Sequence[int]) -> dict[int, Segment]:
+        """Those of the segments that are known or still stored."""
+        known = self._cache.get_many(("segment", table_id, i) for i in ids)
+        found = {segment.segment_id: segment for segment in known.values()}
+        missing = [i for i in ids if i not in found]
+        if missing:
+            for segment_id, contents in self._session.rows(_SEGMENTS, (table_id, self._session.ids(missing))):
+                segment = found[segment_id] = decode_segment(segment_id, contents)
+                size = sum(a.nbytes for a in (segment.file_ids, segment.row_group_counts)) + 3 * segment.rows.nbytes
+                self._remember(("segment", table_id, segment_id), segment, size)
+        return found
 
     def pages(self, table_id: int, column_id: int, segment_ids: Sequence[int]) -> dict[int, Page]:
         """Statistics pages of a column by segment; a missing one means unknown."""
@@ -253,12 +263,15 @@ class SqlReader:
         if missing:
             rows = self._session.rows(_PAGES, (table_id, self._session.ids(missing), column_id))
             found.update((segment_id, unpack(data, nulls)) for segment_id, data, nulls in rows)
-            if self._fills_cache:
-                # That there is no page is remembered too: segments never change.
-                for i in missing:
-                    page = found.get(i)
-                    self._cache.put(("page", table_id, column_id, i), page, 0 if page is None else page.size_bytes)
+            # That there is no page is remembered too: segments never change.
+            for i in missing:
+                page = found.get(i)
+                self._remember(("page", table_id, column_id, i), page, 0 if page is None else page.size_bytes)
         return {i: page for i in ids if (page := found.get(i)) is not None}
+
+    def _remember(self, key: Hashable, value: object, size_bytes: int) -> None:
+        if self._fills_cache:
+            self._cache.put(key, value, size_bytes)
 
     # ---- transactions
 
@@ -290,20 +303,3 @@ def _plain(ids: Iterable[int]) -> list[int]:
     """The ids as Python's own integers, which drivers can bind."""
     plain: list[int] = ids.tolist() if isinstance(ids, np.ndarray) else [int(i) for i in ids]
     return plain
-
-
-@functools.cache
-def _segment_query(ranges: int) -> str:
-    """One join for each range; a segment without a page for the column is unknown, and kept."""
-    joins = "".join(
-        f" LEFT JOIN statistic c{i} ON c{i}.table_id = s.table_id AND c{i}.segment_id = s.segment_id"
-        f" AND c{i}.column_id = ?"
-        for i in range(ranges)
-    )
-    tests = "".join(
-        f" AND (c{i}.segment_id IS NULL OR (c{i}.min_key <= ? AND c{i}.max_key >= ?))" for i in range(ranges)
-    )
-    return (
-        f"SELECT s.segment_id FROM segment s{joins}"  # noqa: S608 (numbered aliases only)
-        f" WHERE s.table_id = ? AND s.added <= ?{tests} ORDER BY s.segment_id"
-    )

@@ -22,7 +22,7 @@ from parqlake.core.model import (
 )
 from parqlake.core.names import TableName
 
-HEAD_COLUMNS = ("table_id", "head", "schema_id", "next_file", "next_segment")
+HEAD_COLUMNS = ("table_id", "head", "schema_id", "next_file", "next_segment", "live")
 FILE_COLUMNS = (
     "file_id",
     "path",
@@ -58,7 +58,8 @@ def json_text(value: object) -> str:
 
 def head_of(row: Row) -> Head:
     """From `HEAD_COLUMNS`."""
-    return Head(*row)
+    table_id, version, schema_id, next_file, next_segment, live = row
+    return Head(table_id, version, schema_id, next_file, next_segment, bool(live))
 
 
 def table_of(row: Row) -> TableInfo:

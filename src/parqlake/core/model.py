@@ -135,6 +135,8 @@ class Head:
     schema_id: int
     next_file: int
     next_segment: int
+    live: bool = True
+    """False once the table is dropped."""
 
 
 @dataclass(frozen=True, slots=True)

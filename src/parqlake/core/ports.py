@@ -363,6 +363,9 @@ class Catalog(Protocol):
     def read(self) -> AbstractContextManager[CatalogReader]:
         """A consistent view; cheap, nestable, safe in many threads."""
 
+    def newest(self, table_id: int) -> tuple[Head, pa.Schema]:
+        """The newest version of a table and its schema, as cheaply as can be."""
+
     def write(self) -> AbstractContextManager[CatalogWriter]:
         """A SQL transaction.
 

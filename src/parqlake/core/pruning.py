@@ -6,6 +6,7 @@ Two questions are asked of each row group, both answered on the safe side: may s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -111,6 +112,7 @@ def may_be_untrue(predicate: Predicate, groups: RowGroups) -> BoolArray:
             return _leaf_may_be_untrue(predicate, groups)
 
 
+@functools.lru_cache(maxsize=4096)
 def interval(op: CompareOp, literal: Literal) -> Interval | None:
     """The keys for which `column op literal` may be TRUE; None if statistics cannot tell (never for `!=`).
 

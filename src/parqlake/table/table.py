@@ -19,7 +19,7 @@ from parqlake.table.history import HistoryEntry
 from parqlake.table.options import WriteOptions, check_properties
 from parqlake.table.result import WriteResult
 from parqlake.table.scan import Scan, ScanRequest, check_columns, check_limit
-from parqlake.table.versions import Moment, live_head, resolve
+from parqlake.table.versions import Moment, check_live, live_head, resolve
 from parqlake.table.writes import Call
 
 
@@ -67,9 +67,14 @@ class Table:
             ColumnNotFoundError: a column does not exist; the message suggests the closest.
             VersionNotFoundError: there is no such version, tag or moment.
         """
-        with self._context.catalog.read() as reader:
-            number, schema_id = resolve(reader, self._info, version=version, as_of=as_of)
-            schema = reader.schema(self._table_id, schema_id)
+        catalog = self._context.catalog
+        if version is None and as_of is None:
+            head, schema = catalog.newest(self._table_id)
+            number = check_live(head, self._info).version
+        else:
+            with catalog.read() as reader:
+                number, schema_id = resolve(reader, self._info, version=version, as_of=as_of)
+                schema = reader.schema(self._table_id, schema_id)
         request = ScanRequest(
             info=self._info,
             version=number,

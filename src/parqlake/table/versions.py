@@ -15,10 +15,14 @@ Moment = str | date | datetime
 
 def live_head(reader: CatalogReader, info: TableInfo) -> Head:
     """The newest version, or `TableNotFoundError` if the table was dropped."""
-    current = reader.table_by_id(info.table_id)
-    if current is None or current.dropped_at is not None:
+    return check_live(reader.head(info.table_id), info)
+
+
+def check_live(head: Head, info: TableInfo) -> Head:
+    """Returns the head, and raises `TableNotFoundError` if the table was dropped."""
+    if not head.live:
         raise TableNotFoundError(f'table {info.name} was dropped; lake.undrop_table("{info.name}") brings it back')
-    return reader.head(info.table_id)
+    return head
 
 
 def resolve(
