@@ -17,7 +17,7 @@ from parqlake.core.errors import (
     LakeNotFoundError,
 )
 from parqlake.core.model import TransactionRecord, TransactionStatus
-from parqlake.core.ports import Catalog, Engine, Store
+from parqlake.core.ports import Catalog, Engine, FrameEngine, Store
 from parqlake.engines.arrow import PyArrowEngine
 from parqlake.stores.opening import open_store
 from parqlake.table.context import LakeContext, now
@@ -105,7 +105,7 @@ def make_engine(name: str) -> Engine:
     raise InvalidOptionError(f"engine={name!r} is unknown; use one of {', '.join(ENGINES)}")
 
 
-def frame_engine(data: Any) -> Engine | None:
+def frame_engine(data: Any) -> FrameEngine | None:
     """The engine that belongs to a data frame: a Spark frame brings its session."""
     if not is_spark_frame(data):
         return None

@@ -81,6 +81,10 @@ class FileNotInStoreError(NotFoundError, FileNotFoundError):
     """A path in a store where nothing lies."""
 
 
+class NotAppendOnlyError(ParqlakeError):
+    """Rows were removed or replaced, so that two versions do not differ by new rows alone."""
+
+
 class AlreadyExistsError(ParqlakeError):
     """What the call would create is already there."""
 

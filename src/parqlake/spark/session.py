@@ -79,7 +79,6 @@ def defaults(master: str, memory: str | None) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.execution.arrow.useLargeVarTypes": "true",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": memory or "2g",
     }

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from parqlake.core.errors import InvalidOptionError
-from parqlake.core.ports import Catalog, Engine, Reader, Store
+from parqlake.core.ports import Catalog, Engine, FrameEngine, Reader, Store
 
 EngineChoice = str | Engine | None
 """`"pyarrow"`, `"duckdb"`, an engine object, or None for the lake's own."""
@@ -23,7 +23,7 @@ class LakeContext:
     reader: Reader
     default_engine: Engine
     make_engine: Callable[[str], Engine]
-    frame_engine: Callable[[Any], Engine | None]
+    frame_engine: Callable[[Any], FrameEngine | None]
     """The engine that a data frame brings along, if it does: a Spark frame its session."""
     connect_to: Callable[[str], Callable[..., Any]]
     """How a plan is handed to another reader, by its name: `connect_to("spark")(plan, store, session)`."""

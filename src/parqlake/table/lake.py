@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 
 import uuid_utils
 
@@ -13,8 +13,10 @@ from parqlake.core.model import TableInfo
 from parqlake.core.names import TableName, check_namespace, parse_table_name
 from parqlake.core.ports import CatalogReader
 from parqlake.core.schema import assign_field_ids, canonical_schema, check_partition_columns, check_sort_columns
-from parqlake.table.context import LakeContext, now
-from parqlake.table.options import check_properties
+from parqlake.table import lake_write
+from parqlake.table.context import EngineChoice, LakeContext, now
+from parqlake.table.options import WriteOptions, check_properties
+from parqlake.table.result import WriteResult
 from parqlake.table.sources import schema_of
 from parqlake.table.table import Table
 from parqlake.table.transaction import Transaction
@@ -62,7 +64,8 @@ class Lake:
         parsed = parse_table_name(name)
         if if_exists not in ("error", "ignore"):
             raise InvalidOptionError(f'if_exists={if_exists!r} is unknown; use "error" or "ignore"')
-        canonical = canonical_schema(schema_of(schema))
+        own = self._context.frame_engine(schema)
+        canonical = canonical_schema(schema_of(schema) if own is None else own.frame_schema(schema))
         partitions = _names("partition_by", partition_by)
         sorting = _names("sort_by", sort_by)
         check_partition_columns(partitions, canonical)
@@ -134,6 +137,90 @@ class Lake:
                 writer.rename_table(info.table_id, target)
         return Table(self._context, info.table_id)
 
+    def write(
+        self,
+        data: Any,
+        name: str,
+        *,
+        mode: str = "append",
+        partition_by: Sequence[str] = (),
+        sort_by: Sequence[str] | None = None,
+        properties: Mapping[str, Any] | None = None,
+        engine: EngineChoice = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[WriteOptions],
+    ) -> WriteResult | None:
+        """Writes rows to a table by its name, and creates the table if it is not there.
+
+        Args:
+            data: a Spark data frame, or anything else that `Table.append` takes.
+            name: `namespace.name`.
+            mode: `"append"`, `"overwrite"` (all rows), `"error"` (the table must not be there yet) or `"ignore"` (does
+                nothing, and returns None, if the table is there).
+            partition_by: for a new table; for one that is there it must be what the table has.
+            sort_by: as `partition_by`.
+            properties: for a new table.
+            engine: see `Table.append`, as for what follows.
+            message: shown in `history`.
+            idempotency_key: a repeat of a call with the same key does nothing and returns the first result.
+            options: see `Table.append`.
+
+        Raises:
+            TableExistsError: the table is there, and the mode is `"error"`.
+
+        Example:
+            >>> lake.write(frame, "sales.orders", mode="overwrite", partition_by=["region"])   # doctest: +SKIP
+        """
+        layout = {"partition_by": partition_by, "sort_by": sort_by, "properties": properties}
+        return lake_write.write(
+            self,
+            self._context,
+            data,
+            name,
+            mode=mode,
+            layout=layout,
+            engine=engine,
+            message=message,
+            idempotency_key=idempotency_key,
+            options=options,
+        )
+
+    def register(self, spark: Any = None, *, namespace: str | None = None) -> list[str]:
+        """Makes every table a temporary view of a Spark session, `sales.orders` as `sales_orders`.
+
+        A view shows the version that is the newest now; register again to see later ones. It is read by Spark's own
+        reader from the exact list of files.
+
+        Args:
+            spark: the session; the active one, or one made by `parqlake.spark.session`, if left out.
+            namespace: only the tables of this namespace.
+
+        Returns:
+            The names of the views.
+
+        Raises:
+            InvalidOptionError: two tables would have the same view; register by namespace.
+            UnsupportedTypeError: a column is of a type that Spark cannot hold.
+
+        Example:
+            >>> lake.register(spark)                                        # doctest: +SKIP
+            >>> spark.sql("select count(*) from sales_orders").show()       # doctest: +SKIP
+        """
+        views: dict[str, str] = {}
+        for name in self.tables(namespace):
+            view = name.replace(".", "_")
+            if view in views:
+                raise InvalidOptionError(
+                    f"tables {views[view]} and {name} would both be the view {view}; register one namespace only, "
+                    f'for instance lake.register(spark, namespace="{name.rpartition(".")[0]}")'
+                )
+            views[view] = name
+        frames = {view: self.table(name).scan().to_spark(spark) for view, name in views.items()}
+        for view, frame in frames.items():
+            frame.createOrReplaceTempView(view)
+        return list(frames)
+
     def transaction(self, *, message: str | None = None, idempotency_key: str | None = None) -> Transaction:
         """Begins a transaction over any number of tables: all changes become visible together, or none.
 
@@ -148,6 +235,11 @@ class Lake:
         """
         check_key(idempotency_key)
         return Transaction(self._context, message=message, idempotency_key=idempotency_key)
+
+    @property
+    def context(self) -> LakeContext:
+        """The lake's catalog, store and engines, for those who build on them."""
+        return self._context
 
     @property
     def url(self) -> str:

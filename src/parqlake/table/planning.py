@@ -47,9 +47,13 @@ def plan_scan(
     columns: tuple[str, ...] | None = None,
     limit: int | None = None,
     staged: Staged | None = None,
+    added_after: int | None = None,
 ) -> ReadPlan:
     """Makes the plan of a scan: exactly the row groups of the version that statistics cannot rule out."""
-    files = _committed(reader, info, version, predicate)
+    if added_after is None:
+        files = _committed(reader, info, version, predicate)
+    else:
+        files = _added(reader, info, added_after, version, predicate)
     if staged is not None:
         if staged.replaced_all:
             files = []
@@ -131,6 +135,19 @@ def _committed(reader: CatalogReader, info: TableInfo, version: int, predicate: 
         return []
     entries = reader.files(info.table_id, version, sorted(hits))
     return [planned(info, entry, hits[entry.file_id]) for entry in entries]
+
+
+def _added(reader: CatalogReader, info: TableInfo, after: int, until: int, predicate: Predicate) -> list[PlannedFile]:
+    """Files that brought new rows, and not those that compaction made of files that were there."""
+    if after >= until:
+        return []
+    snapshots = reader.snapshots(info.table_id, after=after)
+    news = {snapshot.version for snapshot in snapshots if snapshot.data_change}
+    entries = [e for e in reader.files_added(info.table_id, after=after, until=until) if e.added in news]
+    if predicate == TRUE:
+        return [planned(info, entry) for entry in entries]
+    hits = select(reader, info.table_id, until, predicate)
+    return [planned(info, entry, hits[entry.file_id]) for entry in entries if entry.file_id in hits]
 
 
 def _collect(segment: Segment, found: IntArray, hits: dict[int, Hits]) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from parqlake.core.errors import InvalidOptionError, MissingExtraError
 from parqlake.core.model import TableInfo
-from parqlake.core.ports import PlannedFile, ReadPlan
+from parqlake.core.ports import PlannedFile, ReadPlan, Store
 from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.tree import TRUE, Predicate, columns_of
 from parqlake.core.schema import check_columns_exist, without_ids
@@ -31,6 +31,8 @@ class ScanRequest:
     columns: tuple[str, ...] | None = None
     limit: int | None = None
     staged: Staged | None = None
+    added_after: int | None = None
+    """Only what was added after this version, be it still there or not."""
 
 
 class Scan:
@@ -61,6 +63,11 @@ class Scan:
         columns = self._request.columns
         return full if columns is None else pa.schema([full.field(name) for name in columns])
 
+    @property
+    def store(self) -> Store:
+        """Where the files of the plan are."""
+        return self._context.store
+
     @cached_property
     def plan(self) -> ReadPlan:
         """Exactly the row groups to read, decided from the catalog's statistics; no file was opened."""
@@ -75,6 +82,7 @@ class Scan:
                 columns=request.columns,
                 limit=request.limit,
                 staged=request.staged,
+                added_after=request.added_after,
             )
 
     def to_batches(self) -> pa.RecordBatchReader:
@@ -126,7 +134,7 @@ class Scan:
         request = self._request
         if request.predicate == TRUE:
             rows = sum(file.row_count for file in self.plan.files)
-        elif request.staged is not None:
+        elif request.staged is not None or request.added_after is not None:
             rows = self._count_by_reading(self.plan.files)
         else:
             certain, doubtful = self._certain_rows()

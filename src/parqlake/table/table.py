@@ -19,7 +19,7 @@ from parqlake.table.history import HistoryEntry
 from parqlake.table.options import WriteOptions, check_properties
 from parqlake.table.result import WriteResult
 from parqlake.table.scan import Scan, ScanRequest, check_columns, check_limit
-from parqlake.table.versions import Moment, check_live, live_head, resolve
+from parqlake.table.versions import Moment, check_live, check_only_added, live_head, resolve
 from parqlake.table.writes import Call
 
 
@@ -82,6 +82,47 @@ class Table:
             predicate=bind(parse(where), schema),
             columns=check_columns(columns, schema),
             limit=check_limit(limit),
+        )
+        return Scan(self._context, request)
+
+    def added(
+        self,
+        after: int | str,
+        until: int | str | None = None,
+        *,
+        where: Any = None,
+        columns: Sequence[str] | None = None,
+        allow_removals: bool = False,
+    ) -> Scan:
+        """Prepares a read of the rows that were added after one version, up to another.
+
+        Args:
+            after: a version number or a tag; 0 is the empty table.
+            until: the last version to look at; the newest if left out.
+            where: see `scan`.
+            columns: see `scan`.
+            allow_removals: versions that removed or replaced rows are an error, since reading new rows alone would
+                miss that. True reads the files that they added; rows that were copied there come again.
+
+        Raises:
+            NotAppendOnlyError: a version between the two removed or replaced rows.
+
+        Example:
+            >>> orders.added(after=seen, until=orders.version).to_arrow()   # doctest: +SKIP
+        """
+        with self._context.catalog.read() as reader:
+            first, _ = resolve(reader, self._info, version=after, as_of=None)
+            last, schema_id = resolve(reader, self._info, version=until, as_of=None)
+            if not allow_removals:
+                check_only_added(reader, self._info, first, last)
+            schema = reader.schema(self._table_id, schema_id)
+        request = ScanRequest(
+            info=self._info,
+            version=last,
+            schema=schema,
+            predicate=bind(parse(where), schema),
+            columns=check_columns(columns, schema),
+            added_after=first,
         )
         return Scan(self._context, request)
 
@@ -178,6 +219,11 @@ class Table:
     def name(self) -> str:
         """The name, `namespace.name`, as it is now."""
         return str(self._fresh().name)
+
+    @property
+    def info(self) -> TableInfo:
+        """What the catalog says of the table."""
+        return self._info
 
     @property
     def location(self) -> str:

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import lru_cache
 from types import TracebackType
 
@@ -39,23 +40,14 @@ class Unit:
         idempotency_key: str | None = None,
     ) -> None:
         """Prepares the unit; the registry hears of it on entering."""
-        self.txn_id = str(uuid_utils.uuid7())
         self._context = context
         self._table_ids = tuple(table_ids)
         self._written: set[str] = set()
         self._ended = False
-        started = now()
-        self._record = TransactionRecord(
-            txn_id=self.txn_id,
-            status=TransactionStatus.OPEN,
-            who=who(),
-            started_at=started,
-            lease_until=started + context.lease,
-            operation=operation,
-            engine=engine,
-            message=message,
-            idempotency_key=idempotency_key,
+        self._record = new_record(
+            operation, engine, lease=context.lease, message=message, idempotency_key=idempotency_key
         )
+        self.txn_id = self._record.txn_id
         self._lease = 0
 
     def __enter__(self) -> Unit:
@@ -80,7 +72,7 @@ class Unit:
     def discard(self, location: str, files: Iterable[DataFile]) -> None:
         """Deletes files of a failed attempt; the unit goes on."""
         paths = [f"{location}/{file.path}" for file in files]
-        self._delete(paths)
+        delete_quietly(self._context, paths)
         self._written.difference_update(paths)
 
     def commit(self, changes: Sequence[TableChange]) -> dict[int, Snapshot]:
@@ -93,21 +85,17 @@ class Unit:
             raise
         self._ended = True
         used = {f"{change.info.location}/{file.path}" for change in changes for file in change.add}
-        self._delete(sorted(self._written - used))
+        delete_quietly(self._context, sorted(self._written - used))
         return snapshots
 
     def _abort(self, *, in_doubt: bool) -> None:
         self._ended = True
         try:
-            was_open = self._context.catalog.abort_transaction(self.txn_id)
-            if not was_open:
-                with self._context.catalog.read() as reader:
-                    record = reader.transaction(self.txn_id)
-                was_open = record is not None and record.status is TransactionStatus.ABORTED
+            status = abort(self._context, self.txn_id)
         except CatalogError:
             return  # nobody knows how it ended: recovery will, once the lease has run out
-        if was_open and not in_doubt:
-            self._delete(sorted(self._written))
+        if status is TransactionStatus.ABORTED and not in_doubt:
+            delete_quietly(self._context, sorted(self._written))
 
     def _tracked(self, spec: WriteSpec) -> WriteSpec:
         visitor = spec.file_visitor
@@ -119,11 +107,45 @@ class Unit:
 
         return replace(spec, file_visitor=visit)
 
-    def _delete(self, paths: Sequence[str]) -> None:
-        try:
-            self._context.store.delete(paths)
-        except (ParqlakeError, StoreError):
-            return  # tombstones: vacuum finds them by the registry and by their names
+
+def new_record(
+    operation: str,
+    engine: str,
+    *,
+    lease: timedelta,
+    message: str | None = None,
+    idempotency_key: str | None = None,
+) -> TransactionRecord:
+    """What the registry is told of a transaction that begins now."""
+    started = now()
+    return TransactionRecord(
+        txn_id=str(uuid_utils.uuid7()),
+        status=TransactionStatus.OPEN,
+        who=who(),
+        started_at=started,
+        lease_until=started + lease,
+        operation=operation,
+        engine=engine,
+        message=message,
+        idempotency_key=idempotency_key,
+    )
+
+
+def abort(context: LakeContext, txn_id: str) -> TransactionStatus | None:
+    """Ends an open transaction for good, and returns how it ended, be it now or before."""
+    if context.catalog.abort_transaction(txn_id):
+        return TransactionStatus.ABORTED
+    with context.catalog.read() as reader:
+        record = reader.transaction(txn_id)
+    return None if record is None else record.status
+
+
+def delete_quietly(context: LakeContext, paths: Sequence[str]) -> None:
+    """Deletes files that no version refers to; what cannot be deleted now is a tombstone."""
+    try:
+        context.store.delete(paths)
+    except (ParqlakeError, StoreError):
+        return  # vacuum finds them by the registry and by their names
 
 
 @lru_cache(maxsize=1)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Any
 
-from parqlake.core.errors import InvalidOptionError, TableNotFoundError, VersionNotFoundError, suggestion
+from parqlake.core.errors import (
+    InvalidOptionError,
+    NotAppendOnlyError,
+    TableNotFoundError,
+    VersionNotFoundError,
+    suggestion,
+)
 from parqlake.core.model import Head, TableInfo
 from parqlake.core.ports import CatalogReader
 
@@ -41,6 +47,17 @@ def resolve(
     if snapshot is None:
         raise VersionNotFoundError(f"version {number} of {info.name} is not kept any more; see history()")
     return snapshot.version, snapshot.schema_id
+
+
+def check_only_added(reader: CatalogReader, info: TableInfo, after: int, until: int) -> None:
+    """Raises `NotAppendOnlyError` if a version between the two removed or replaced rows."""
+    for snapshot in reversed(reader.snapshots(info.table_id, after=after)):
+        if snapshot.version <= until and snapshot.data_change and snapshot.removed_files:
+            raise NotAppendOnlyError(
+                f"version {snapshot.version} of {info.name} ({snapshot.operation}) removed {snapshot.removed_rows} "
+                f"rows, so the rows added after version {after} do not make up version {until}; read the whole "
+                "table again, or take the new files only with allow_removals=True"
+            )
 
 
 def parse_moment(value: Any) -> datetime:

@@ -164,6 +164,15 @@ def run(
         return result_of(reader, info.table_id, record.versions[info.table_id])
 
 
+def earlier_result(context: LakeContext, table_id: int, key: str | None) -> WriteResult | None:
+    """What a call with this idempotency key made before, if there was one."""
+    check_key(key)
+    if key is None:
+        return None
+    with context.catalog.read() as reader:
+        return _replayed(reader, table_id, key)
+
+
 def check_key(key: str | None) -> None:
     """Raises for an idempotency key that cannot be stored."""
     if key is not None and (not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH):

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from parqlake.core import errors
 from parqlake.core.model import DataFile
 from parqlake.core.ports import BatchCheck, PlannedFile, ReadPlan, Store, WriteSpec, WrittenFile
 from parqlake.core.wire import decode
 from parqlake.engines.arrow import PyArrowEngine
-from parqlake.engines.spark.tasks import RECORD_SCHEMA, RewriteTask, WriteTask
+from parqlake.engines.spark.tasks import RECORD_SCHEMA, RewriteTask, WriteTask, take_away
 from parqlake.engines.spark.types import arrow_schema, check_spark_types
 
 _TASK_BYTES = 256 * 1024 * 1024
@@ -62,32 +63,65 @@ class SparkEngine:
         For a partitioned table rows are brought together by partition first, hot partitions split and small ones
         put together by Spark's own measure of size, so that there are few files and none is huge.
         """
+        if not _shared(store):
+            raise errors.InvalidOptionError(
+                f"a Spark data frame cannot be written to {store.url}, which only this process sees: Spark's workers "
+                "are others; use a folder or an object store, or collect the rows and write them as Arrow"
+            )
+        names = tuple(frame.columns)
+        # mapInArrow takes a dot or a backtick in a column's name for syntax: rows travel under plain names.
+        plain = {name: f"c{number}" for number, name in enumerate(names)}
+        frame = frame.toDF(*plain.values())
         if spec.partition_by:
-            from pyspark.sql.functions import col
-
-            frame = frame.hint("rebalance", *(col(_quoted(name)) for name in spec.partition_by))
-        task = WriteTask(replace(spec, file_visitor=None), store, tuple(checks))
-        return self._collected(frame.mapInArrow(task, RECORD_SCHEMA), spec)
+            frame = frame.hint("rebalance", *(plain[name] for name in spec.partition_by))
+        task = WriteTask(replace(spec, file_visitor=None), store, tuple(checks), names)
+        return self._collected(frame.mapInArrow(task, RECORD_SCHEMA), spec, store)
 
     def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
         """Reads and writes files as tasks over groups of files; no row enters the JVM."""
         groups = grouped(plan.files)
-        if len(groups) < 2:
+        if len(groups) < 2 or not _shared(store):
             return self._arrow.rewrite(plan, spec, store)
         task = RewriteTask(plan, tuple(groups), replace(spec, file_visitor=None), store)
         numbers = self._spark.range(0, len(groups), 1, len(groups))
-        return self._collected(numbers.mapInArrow(task, RECORD_SCHEMA), spec)
+        return self._collected(numbers.mapInArrow(task, RECORD_SCHEMA), spec, store)
 
-    def _collected(self, records: Any, spec: WriteSpec) -> list[DataFile]:
+    def _collected(self, records: Any, spec: WriteSpec, store: Store) -> list[DataFile]:
         rows = records.collect()
         files = [decode(row["file"]) for row in rows if row["file"] is not None]
         if spec.file_visitor is not None:
-            for file in files:
-                spec.file_visitor(WrittenFile(file.path, None, file.size_bytes))
+            for number, file in enumerate(files):
+                try:
+                    spec.file_visitor(_RemoteFile(file, spec.location, store))
+                except BaseException:  # nobody hears of the files after this one: they are this call's to delete
+                    take_away(store, [f"{spec.location}/{later.path}" for later in files[number + 1 :]])
+                    raise
         for row in rows:
             if row["error"] is not None:
                 raise getattr(errors, row["error"])(row["message"])
         return files
+
+
+class _RemoteFile(WrittenFile):
+    """A file that an executor wrote: its footer is read if somebody asks for it."""
+
+    __slots__ = ("_full_path", "_store")
+    _full_path: str
+    _store: Store
+
+    def __init__(self, file: DataFile, location: str, store: Store) -> None:
+        for name, value in (
+            ("path", file.path),
+            ("size", file.size_bytes),
+            ("_full_path", store.full_path(f"{location}/{file.path}")),
+            ("_store", store),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def metadata(self) -> Any:
+        """The file's own `pyarrow.parquet.FileMetaData`."""
+        return pq.read_metadata(self._full_path, filesystem=self._store.arrow_filesystem())
 
 
 def grouped(files: Sequence[PlannedFile]) -> list[tuple[int, ...]]:
@@ -106,5 +140,6 @@ def grouped(files: Sequence[PlannedFile]) -> list[tuple[int, ...]]:
     return groups
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def _shared(store: Store) -> bool:
+    """Whether other processes see the same files."""
+    return not store.url.startswith("memory:")

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
-from parqlake.core.errors import InputError
+from parqlake.core.errors import (
+    DataCorruptionError,
+    InputError,
+    ParqlakeError,
+    StoreReadOnlyError,
+    UnsupportedTypeError,
+)
 from parqlake.core.fitting import fit
 from parqlake.core.model import DataFile
 from parqlake.core.ports import BatchCheck, ReadPlan, Store, WriteSpec
@@ -17,6 +25,9 @@ from parqlake.engines.arrow import PyArrowEngine
 RECORD_SCHEMA = "file string, error string, message string"
 """One record for each file, or one for the error of this library that ended the task."""
 
+FINAL = (InputError, UnsupportedTypeError, DataCorruptionError, StoreReadOnlyError)
+"""Errors that another attempt would meet again."""
+
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
@@ -25,24 +36,18 @@ class WriteTask:
     spec: WriteSpec
     store: Store
     checks: tuple[BatchCheck, ...]
+    names: tuple[str, ...]
+    """What the columns are called that arrive, in their order."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Gives one record for each file.
-
-        Rows that must not be written are no reason to try the task again: such an error comes back as a record.
-        """
+        """Gives one record for each file."""
         reader = pa.RecordBatchReader.from_batches(self.spec.schema, self._fitted(batches))
-        try:
-            files = PyArrowEngine().write(reader, self.spec, self.store)
-        except InputError as error:
-            yield _record(None, type(error).__name__, str(error))
-            return
-        yield from _records(files)
+        yield from _reported(self.spec, self.store, lambda spec: PyArrowEngine().write(reader, spec, self.store))
 
     def _fitted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
-                fitted = fit(batch, self.spec.schema)
+                fitted = fit(batch.rename_columns(self.names), self.spec.schema)
                 for check in self.checks:
                     check(fitted)
                 yield fitted
@@ -59,14 +64,38 @@ class RewriteTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Gives one record for each file."""
-        engine = PyArrowEngine()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                files = tuple(self.plan.files[index] for index in self.groups[number])
-                yield from _records(engine.rewrite(replace(self.plan, files=files), self.spec, self.store))
+                part = replace(self.plan, files=tuple(self.plan.files[index] for index in self.groups[number]))
+                yield from _reported(self.spec, self.store, partial(self._rewritten, part))
+
+    def _rewritten(self, part: ReadPlan, spec: WriteSpec) -> list[DataFile]:
+        return PyArrowEngine().rewrite(part, spec, self.store)
 
 
-def _records(files: list[DataFile]) -> Iterator[pa.RecordBatch]:
+def take_away(store: Store, paths: Sequence[str]) -> None:
+    """Deletes files of a write that failed; the error that is under way matters more than one met here."""
+    with suppress(ParqlakeError, OSError):
+        store.delete(paths)
+
+
+def _reported(spec: WriteSpec, store: Store, work: Callable[[WriteSpec], list[DataFile]]) -> Iterator[pa.RecordBatch]:
+    """One record for each file that the work makes, or one for the error that ended it.
+
+    An error that another attempt would meet again comes back as a record, so that the task is not tried again. An
+    attempt that fails takes its finished files away, as nobody else knows of them.
+    """
+    finished: list[str] = []
+    tracked = replace(spec, file_visitor=lambda file: finished.append(f"{spec.location}/{file.path}"))
+    try:
+        files = work(tracked)
+    except FINAL as error:
+        take_away(store, finished)
+        yield _record(None, type(error).__name__, str(error))
+        return
+    except BaseException:
+        take_away(store, finished)
+        raise
     for file in files:
         yield _record(encode(file), None, None)
 

@@ -1,0 +1,1 @@
+"""Tables as a format of other programs, which open the lake themselves."""
