@@ -9,7 +9,7 @@ SCALE ?= smoke
 BIN := .venv/bin
 RUN := $(BIN)/python
 STAMP := .venv/.installed
-BENCHMARKS := planning append
+BENCHMARKS := planning append spark_write spark_read
 export PYTHONDONTWRITEBYTECODE ?= 1
 
 # An environment that was made in another folder (a moved or copied checkout) is made again.
@@ -18,7 +18,7 @@ ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint types format docs bench constraints hooks clean
+.PHONY: help setup demo tour test test-all lint types format docs bench constraints hooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -28,8 +28,11 @@ setup: $(STAMP) ## create .venv and install parqlake with all extras and the dev
 $(STAMP): pyproject.toml constraints.txt scripts/setup.sh
 	@sh scripts/setup.sh "$(PYTHON)"
 
-demo: $(STAMP) ## build a small lake in ./demo-lake and show what it promises
+demo: $(STAMP) ## the main job: a Spark pipeline on a lake in ./demo-lake, with a report
 	$(RUN) examples/demo.py
+
+tour: $(STAMP) ## the same lake without Java: races and kills writers in ./tour-lake
+	$(RUN) examples/tour.py
 
 test: lint types ## lint, types, and all tests but the slow ones
 	$(RUN) -m pytest tests -m "not slow" -n $(JOBS) --dist loadgroup -q $(ARGS)
@@ -67,5 +70,5 @@ hooks: $(STAMP) ## run the checks before each git commit
 
 clean: ## remove the environment, caches and everything built
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist site
-	@[ ! -e demo-lake/.parqlake-demo ] || rm -rf demo-lake
+	@for lake in demo-lake tour-lake; do [ ! -e $$lake/.parqlake-demo ] || rm -rf $$lake; done
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -15,6 +15,7 @@ from parqlake.engines.arrow import PyArrowEngine
 from parqlake.engines.spark.engine import grouped
 from parqlake.engines.spark.types import check_spark_types
 from parqlake.spark.columns import quoted, to_column
+from parqlake.table.explain import spark_way
 
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
@@ -28,7 +29,7 @@ def to_spark(plan: ReadPlan, store: Store, spark: Any) -> Any:
     check_spark_types(plan.schema)
     if not plan.files:
         return spark.createDataFrame([], _spark_schema(_result_schema(plan)))
-    frame = _native(plan, store, spark) if store.is_local else _through_python(plan, store, spark)
+    frame = (_native if spark_way(store) == "natively" else _through_python)(plan, store, spark)
     return frame if plan.limit is None else frame.limit(plan.limit)
 
 

@@ -15,6 +15,7 @@ from parqlake.core.errors import InvalidOptionError, JavaMissingError, MissingEx
 
 OLDEST_JAVA = 17
 _LOOPBACK = "127.0.0.1"
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 def session(
@@ -81,6 +82,8 @@ def defaults(master: str, memory: str | None) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": memory or "2g",
+        # What is logged while the JVM starts comes before setLogLevel, and would hide what the user's program prints.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     }
     if master.startswith("local"):
         cores = os.cpu_count() or 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from parqlake.core.ports import CatalogReader
+from parqlake.core.ports import CatalogReader, Store
 from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.tree import TRUE, Predicate, conjuncts
 from parqlake.table.planning import select
@@ -37,6 +37,8 @@ class Explanation:
     bytes_total: int
     bytes_read: int
     conditions: tuple[Condition, ...]
+    spark_reads: str
+    """How `to_spark` reads: `natively`, or `through Python workers` where the JVM cannot open the store."""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain dicts, lists and numbers."""
@@ -51,6 +53,7 @@ class Explanation:
             f"  row groups  {self._share(self.row_groups_read, self.row_groups_total)}",
             f"  rows        {self._share(self.rows_read, self.rows_total)}",
             f"  bytes       {self._share(self.bytes_read, self.bytes_total)} (all columns)",
+            f"  Spark       would read {self.spark_reads}",
         ]
         if len(self.conditions) > 1 or (self.conditions and self.row_groups_total):
             lines.append("  skipped row groups, by each condition's own statistics:")
@@ -60,6 +63,11 @@ class Explanation:
     def _share(self, part: int, whole: int) -> str:
         percent = f" ({100 * part / whole:.1f} %)" if whole else ""
         return f"{part:,} of {whole:,}{percent}"
+
+
+def spark_way(store: Store) -> str:
+    """How Spark reads files of this store; it has no connector but for local files unless a jar brings one."""
+    return "natively" if store.is_local else "through Python workers"
 
 
 def conditions(

@@ -16,7 +16,7 @@ from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.tree import TRUE, Predicate, columns_of
 from parqlake.core.schema import check_columns_exist, without_ids
 from parqlake.table.context import LakeContext
-from parqlake.table.explain import Explanation, conditions
+from parqlake.table.explain import Explanation, conditions, spark_way
 from parqlake.table.planning import Staged, by_residual, plan_scan, planned, select, select_uncertain
 
 
@@ -165,6 +165,7 @@ class Scan:
                 bytes_total=snapshot.size_bytes if snapshot else 0,
                 bytes_read=sum(file.read_bytes for file in self.plan.files),
                 conditions=conditions(reader, table_id, request.version, request.predicate, row_groups),
+                spark_reads=spark_way(self._context.store),
             )
 
     def __repr__(self) -> str:
