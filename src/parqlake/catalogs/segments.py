@@ -24,6 +24,7 @@ from parqlake.core.pages import (
 
 _ARRAY = struct.Struct("<2sI")
 _DTYPES = (("<u1", 2**8), ("<u2", 2**16), ("<u4", 2**32))
+_SINGLE = ((b"u1", "<B", 2**8), (b"u2", "<H", 2**16), (b"u4", "<I", 2**32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,9 @@ def pack_segment(pieces: Sequence[Piece]) -> PackedSegment:
         for array in (
             np.array(file_ids, dtype=np.int64),
             np.array(counts, dtype=np.int64),
-            np.concatenate([piece.rows for piece in pieces]),
-            np.concatenate([piece.sizes for piece in pieces]),
-            np.concatenate([piece.offsets for piece in pieces]),
+            _joined([piece.rows for piece in pieces]),
+            _joined([piece.sizes for piece in pieces]),
+            _joined([piece.offsets for piece in pieces]),
         )
     )
     pages = [_pack_page(column_id, example, pieces) for column_id, example in sorted(columns.items())]
@@ -135,6 +136,8 @@ def stored_piece(segment: Segment, pages: Mapping[int, Page], new_ids: Mapping[i
 
 
 def _pack_page(column_id: int, example: ColumnStatistics, pieces: Sequence[Piece]) -> PackedPage:
+    if len(pieces) == 1:
+        return pack_column((example,))
     kind = type(example.mins)
     found = [piece.statistics.get(column_id) for piece in pieces]
     return pack_column(
@@ -147,7 +150,15 @@ def _pack_page(column_id: int, example: ColumnStatistics, pieces: Sequence[Piece
     )
 
 
+def _joined(arrays: Sequence[IntArray]) -> IntArray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
 def _encode(array: IntArray) -> bytes:
+    if len(array) == 1:  # a small append: numpy's calls would cost more than the rest
+        value = int(array[0])
+        code, form = next(((name, form) for name, form, end in _SINGLE if 0 <= value < end), (b"i8", "<q"))
+        return _ARRAY.pack(code, 1) + struct.pack(form, value)
     low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
     dtype = next((name for name, end in _DTYPES if low >= 0 and high < end), "<i8")
     return _ARRAY.pack(dtype[1:].encode(), len(array)) + array.astype(dtype).tobytes()
