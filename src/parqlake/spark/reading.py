@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +12,7 @@ from parqlake.core.ports import ReadPlan, Store
 from parqlake.core.schema import without_ids
 from parqlake.engines.arrow import PyArrowEngine
 from parqlake.engines.spark.engine import grouped
+from parqlake.engines.spark.settings import settings
 from parqlake.engines.spark.types import check_spark_types
 from parqlake.spark.columns import quoted, to_column
 from parqlake.table.explain import spark_way
@@ -36,7 +36,7 @@ def to_spark(plan: ReadPlan, store: Store, spark: Any) -> Any:
 def _native(plan: ReadPlan, store: Store, spark: Any) -> Any:
     paths = [f"file://{store.full_path(file.path)}" for file in plan.files]
     # Without this Spark starts a job to list more than 32 paths, which takes longer than the read.
-    with _setting(spark, _LISTING_THRESHOLD, str(len(paths) + 1)):
+    with settings(spark, {_LISTING_THRESHOLD: str(len(paths) + 1)}):
         frame = (
             spark.read.schema(_spark_schema(without_ids(plan.schema))).option("__globPaths__", "false").parquet(*paths)
         )
@@ -65,20 +65,6 @@ class ReadTask:
             for number in batch.column(0).to_pylist():
                 files = tuple(self.plan.files[index] for index in self.groups[number])
                 yield from PyArrowEngine().batches(replace(self.plan, files=files), self.store)
-
-
-@contextmanager
-def _setting(spark: Any, key: str, value: str) -> Iterator[None]:
-    """Sets one setting for the time of a block, and puts back what was there."""
-    before = spark.conf.get(key, None)
-    spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, before)
 
 
 def _result_schema(plan: ReadPlan) -> pa.Schema:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parqlake.core.errors import InvalidOptionError, JavaMissingError, MissingExtraError
+from parqlake.engines.spark.settings import SAME_ROWS
 
 OLDEST_JAVA = 17
 _LOOPBACK = "127.0.0.1"
@@ -81,6 +82,7 @@ def defaults(master: str, memory: str | None) -> dict[str, str]:
         "spark.sql.execution.arrow.useLargeVarTypes": "true",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.ui.showConsoleProgress": "false",
+        **SAME_ROWS,
         "spark.driver.memory": memory or "2g",
         # What is logged while the JVM starts comes before setLogLevel, and would hide what the user's program prints.
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",

@@ -14,6 +14,7 @@ from parqlake.core.model import DataFile
 from parqlake.core.ports import BatchCheck, PlannedFile, ReadPlan, Store, WriteSpec, WrittenFile
 from parqlake.core.wire import decode
 from parqlake.engines.arrow import PyArrowEngine
+from parqlake.engines.spark.settings import SAME_ROWS, settings
 from parqlake.engines.spark.tasks import RECORD_SCHEMA, RewriteTask, WriteTask, take_away
 from parqlake.engines.spark.types import arrow_schema, check_spark_types
 
@@ -87,7 +88,8 @@ class SparkEngine:
         return self._collected(numbers.mapInArrow(task, RECORD_SCHEMA), spec, store)
 
     def _collected(self, records: Any, spec: WriteSpec, store: Store) -> list[DataFile]:
-        rows = records.collect()
+        with settings(records.sparkSession, SAME_ROWS):
+            rows = records.collect()
         files = [decode(row["file"]) for row in rows if row["file"] is not None]
         if spec.file_visitor is not None:
             for number, file in enumerate(files):
