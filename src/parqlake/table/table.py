@@ -140,14 +140,16 @@ class Table:
         """Adds rows as one new version. Never conflicts with other writers; visible whole or not at all.
 
         Args:
-            data: a pandas or Polars frame (lazy ones too), an Arrow table, batches or reader, a DuckDB relation,
+            data: a pandas, Polars (lazy ones too) or Spark frame, an Arrow table, batches or reader, a DuckDB relation,
                 anything with `__arrow_c_stream__`, or the path of a Parquet file or folder.
-            engine: who writes the files: `"pyarrow"`, `"duckdb"`; the lake's engine if left out.
+            engine: who writes the files: `"pyarrow"`, `"duckdb"`, `"spark"`; the lake's engine if left out, and
+                Spark for a Spark frame.
             message: shown in `history`.
             idempotency_key: a repeat of a call with the same key does nothing and returns the first result.
             options: `target_mb_per_file` (files are closed at about this size), `max_rows_per_file` (a hard upper
-                bound), `row_group_size` (the most rows in a row group), `compression` (zstd, snappy, gzip, lz4, brotli
-                or none), `file_visitor` (called with a `WrittenFile(path, metadata, size)` for each finished file).
+                bound), `row_group_size` (the most rows in a row group; DuckDB writes no fewer than 2,048),
+                `compression` (zstd, snappy, gzip, lz4, brotli or none), `file_visitor` (called with a
+                `WrittenFile(path, metadata, size)` for each finished file).
 
         Raises:
             SchemaMismatchError: the data's columns or types do not fit; each difference is named.

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parqlake.core.errors import InvalidPredicateError
-from parqlake.core.predicates import bind
+from parqlake.core.predicates import bind, parse
 from parqlake.core.predicates.arrow import from_arrow
 from parqlake.core.predicates.arrow_tokens import read_tokens
 from parqlake.core.predicates.normalise import normalise
@@ -194,3 +194,10 @@ def test_long_chains() -> None:
     inverted = functools.reduce(lambda e, _: ~e, range(5000), field("row") == 1)
     with pytest.raises(InvalidPredicateError, match="nested too deeply"):
         through_the_tree(inverted)
+
+
+@pytest.mark.parametrize(("value", "unit"), [(-1, "us"), (86_400_000_000, "us"), (86_400, "s")])
+def test_a_time_of_day_outside_the_day_is_refused(value: int, unit: str) -> None:
+    scalar = pa.scalar(value, pa.time64(unit) if unit == "us" else pa.time32(unit))
+    with pytest.raises(InvalidPredicateError, match=f"{value} {unit} is no time of day"):
+        parse([("x", "=", scalar)])

@@ -125,7 +125,10 @@ def _from_arrow(value: pa.Scalar) -> Value:
     if t.is_date64(type_):
         return Moment(value.value * 10**6, is_date=True)
     if t.is_time(type_):
-        return TimeOfDay(value.value * UNIT_NANOS[type_.unit])
+        nanos = value.value * UNIT_NANOS[type_.unit]
+        if not 0 <= nanos < DAY_NANOS:
+            raise InvalidPredicateError(f"{value.value} {type_.unit} is no time of day: it must lie between 0 and 24 h")
+        return TimeOfDay(nanos)
     if t.is_dictionary(type_) or isinstance(type_, pa.BaseExtensionType):
         return read_value(value.as_py())
     if t.is_nested(type_) or t.is_duration(type_) or t.is_interval(type_):
