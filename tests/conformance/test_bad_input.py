@@ -12,6 +12,7 @@ import pytest
 
 from parqlake import Lake, ParqlakeError, Table, errors
 from parqlake.testing.data import ORDERS, orders, state
+from parqlake.testing.plugin import Feed, Read
 
 BAD_NAMES = [
     "",
@@ -58,67 +59,8 @@ class Case:
     match: str
 
 
-def _without(column: str) -> pa.Table:
-    return orders(3).drop_columns([column])
-
-
-def _typed(column: str, type_: pa.DataType) -> pa.Table:
-    data = orders(3)
-    index = data.schema.get_field_index(column)
-    return data.set_column(index, column, pa.nulls(3, type_))
-
-
-DATA_CASES = [
-    Case(
-        "missing column",
-        lambda _, t: t.append(_without("amount")),
-        errors.SchemaMismatchError,
-        '"amount": missing.*double',
-    ),
-    Case(
-        "extra column",
-        lambda _, t: t.append(orders(3).append_column("extra", pa.array([1, 2, 3], pa.int8()))),
-        errors.SchemaMismatchError,
-        '"extra": not in the table .the data has int8',
-    ),
-    Case(
-        "misspelt column",
-        lambda _, t: t.append(orders(3).rename_columns(["id", "regoin", "amount", "day"])),
-        errors.SchemaMismatchError,
-        '(?s)"region": missing.*"regoin": not in the table',
-    ),
-    Case(
-        "wrong type",
-        lambda _, t: t.append(_typed("amount", pa.string())),
-        errors.TypeMismatchError,
-        '"amount": the table has double, the data has string.*\n.*cast',
-    ),
-    Case(
-        "several differences",
-        lambda _, t: t.append(_typed("day", pa.int64()).drop_columns(["region"])),
-        errors.SchemaMismatchError,
-        '(?s)"day": the table has date32.day., the data has int64.*"region": missing',
-    ),
-    Case("narrower integer", lambda _, t: t.append(_typed("id", pa.int32())), errors.TypeMismatchError, "int64.*int32"),
-    Case(
-        "zone where there is none",
-        lambda _, t: t.append(_typed("day", pa.timestamp("us", "UTC"))),
-        errors.TypeMismatchError,
-        "timestamp.us, tz=UTC.",
-    ),
-    Case(
-        "column twice",
-        lambda _, t: t.append(pa.Table.from_arrays([*orders(3).columns, orders(3).column(0)], [*ORDERS.names, "id"])),
-        errors.SchemaMismatchError,
-        '"id" twice',
-    ),
+WRITING_CASES = [
     Case("no data at all", lambda _, t: t.append(None), errors.UnsupportedInputError, "NoneType.*give"),
-    Case(
-        "overwrite with the wrong columns",
-        lambda _, t: t.overwrite(_without("id"), where="id = 1"),
-        errors.SchemaMismatchError,
-        '"id": missing',
-    ),
 ]
 
 READING_CASES = [
@@ -286,7 +228,7 @@ TABLE_CASES = [
     ),
 ]
 
-ALL_CASES = [*DATA_CASES, *READING_CASES, *TABLE_CASES]
+ALL_CASES = [*WRITING_CASES, *READING_CASES, *TABLE_CASES]
 
 
 def _run(case: Case, lake: Lake, table: Table) -> None:
@@ -335,12 +277,26 @@ def test_names_that_are_none_give_one_clear_error_and_write_nothing(
     assert state(lake) == before
 
 
-def test_odd_but_legal_column_names_are_only_names(lake: Lake) -> None:
-    names = ["select", 'with "quotes"', "o'clock", "a.b", "ünï 漢字", "; drop table x", "x" * 255, "%s", "?", "$1"]
+@pytest.mark.engine_work
+def test_odd_but_legal_column_names_are_only_names(lake: Lake, feed: Feed, read: Read) -> None:
+    names = [
+        "select",
+        'with "quotes"',
+        "o'clock",
+        "a.b",
+        "back`tick",
+        "ünï 漢字",
+        "; drop table x",
+        "x" * 255,
+        "%s",
+        "?",
+        "$1",
+    ]
     data = pa.table({name: [1, 2] for name in names})
     table = lake.create_table("odd.columns", data)
-    table.append(data)
-    assert table.scan().to_arrow().equals(data)
+    table.append(feed(data))
+    assert read(table.scan()).equals(data)
+    assert read(table.scan([(name, "=", 2) for name in names], columns=names[::-1])).num_rows == 1
     for name in names:
         assert table.scan([(name, "=", 2)], columns=[name]).to_arrow().column(0).to_pylist() == [2], name
         assert table.scan(pc.field(name) == 2).count() == 1, name
@@ -349,11 +305,15 @@ def test_odd_but_legal_column_names_are_only_names(lake: Lake) -> None:
     assert {entry["column"] for entry in table.row_groups().to_pylist()} == set(names)
 
 
-def test_values_in_predicates_are_only_values(lake: Lake) -> None:
+@pytest.mark.engine_work
+def test_values_in_predicates_are_only_values(lake: Lake, feed: Feed, read: Read) -> None:
     values = ["'; drop table file; --", "%", "_", "\\", "''", '"', "\0", "a\nb", "{}", "?", "$1", "漢"]
     data = pa.table({"id": range(len(values)), "text": values})
     table = lake.create_table("odd.values", data)
-    table.append(data, row_group_size=1)
+    table.append(feed(data), row_group_size=1)
+    assert read(
+        table.scan([[("text", "=", value), ("id", "=", number)] for number, value in enumerate(values)])
+    ).equals(data)
     for number, value in enumerate(values):
         quoted = value.replace("'", "''")
         for where in ([("text", "=", value)], pc.field("text") == value, f"text = '{quoted}'"):

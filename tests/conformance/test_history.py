@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import math
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,13 +17,14 @@ import pytest
 from parqlake import Lake, Table
 from parqlake.testing.backends import Backend, LakePlace
 from parqlake.testing.data import ALIKE, GROUP, orders, stored
+from parqlake.testing.plugin import Feed
 
 
-def test_history_tells_what_was_done_newest_first(table: Table, backend: Backend) -> None:
+def test_history_tells_what_was_done_newest_first(table: Table, backend: Backend, feed: Feed) -> None:
     began = datetime.now(UTC)
-    first = table.append(orders(10), message="the first load")
-    table.append(orders(10, first=10), max_rows_per_file=4)
-    table.overwrite(orders(5, first=100), message="all new")
+    first = table.append(feed(orders(10)), message="the first load")
+    table.append(feed(orders(10, first=10)), max_rows_per_file=4)
+    table.overwrite(feed(orders(5, first=100)), message="all new")
     table.restore(1)
     table.tag("good", version=1)
     table.tag("better", version=1)
@@ -43,9 +45,9 @@ def test_history_tells_what_was_done_newest_first(table: Table, backend: Backend
     assert all(began - timedelta(seconds=1) <= entry.committed_at <= datetime.now(UTC) for entry in entries)
 
 
-def test_history_can_be_cut_short(table: Table) -> None:
+def test_history_can_be_cut_short(table: Table, feed: Feed) -> None:
     for first in range(5):
-        table.append(orders(1, first=first))
+        table.append(feed(orders(1, first=first)))
     assert [entry.version for entry in table.history(limit=2)] == [5, 4]
     assert len(table.history(limit=99)) == 5
 
@@ -57,17 +59,18 @@ def test_a_new_table_has_no_history(table: Table) -> None:
     assert table.row_groups().num_rows == 0
 
 
-def test_the_engine_of_a_single_call_is_remembered(table: Table, backend: Backend) -> None:
+def test_the_engine_of_a_single_call_is_remembered(table: Table, backend: Backend, feed: Feed) -> None:
     other = "duckdb" if backend.engine == "pyarrow" else "pyarrow"
-    table.append(orders(3))
+    table.append(feed(orders(3)))
     table.append(orders(3, first=3), engine=other)
     assert [entry.engine for entry in table.history()] == [other, backend.engine]
     assert table.scan().to_arrow().column("id").to_pylist() == list(range(6))
 
 
-def test_files_are_those_on_the_store(table: Table, place: LakePlace) -> None:
-    table.append(orders(10))
-    table.append(orders(5 * GROUP, first=10), max_rows_per_file=2 * GROUP, row_group_size=GROUP)
+@pytest.mark.engine_work
+def test_files_are_those_on_the_store(table: Table, place: LakePlace, feed: Feed) -> None:
+    table.append(feed(orders(10)))
+    table.append(feed(orders(5 * GROUP, first=10)), max_rows_per_file=2 * GROUP, row_group_size=GROUP)
     files = table.files().to_pylist()
     assert [file["row_count"] for file in files] == [10, 2 * GROUP, 2 * GROUP, GROUP]
     assert [file["row_group_count"] for file in files] == [1, 2, 2, 1]
@@ -81,8 +84,9 @@ def test_files_are_those_on_the_store(table: Table, place: LakePlace) -> None:
     assert table.history()[0].size_bytes == sum(file["size_bytes"] for file in files)
 
 
-def test_row_groups_follow_one_another_in_their_file(table: Table) -> None:
-    table.append(orders(2 * GROUP + 5), row_group_size=GROUP)
+@pytest.mark.engine_work
+def test_row_groups_follow_one_another_in_their_file(table: Table, feed: Feed) -> None:
+    table.append(feed(orders(2 * GROUP + 5)), row_group_size=GROUP)
     found = table.row_groups().filter(pc.field("column") == "id").to_pylist()
     assert [entry["row_group"] for entry in found] == [0, 1, 2]
     assert [entry["row_count"] for entry in found] == [GROUP, GROUP, 5]
@@ -94,9 +98,10 @@ def test_row_groups_follow_one_another_in_their_file(table: Table) -> None:
     assert table.row_groups(version=0).num_rows == 0
 
 
-def test_bounds_are_those_of_the_data(table: Table) -> None:
-    table.append(orders(20), max_rows_per_file=10)
-    table.append(orders(2 * GROUP, first=20), row_group_size=GROUP)
+@pytest.mark.engine_work
+def test_bounds_are_those_of_the_data(table: Table, feed: Feed) -> None:
+    table.append(feed(orders(20)), max_rows_per_file=10)
+    table.append(feed(orders(2 * GROUP, first=20)), row_group_size=GROUP)
     entries = table.row_groups().to_pylist()
     assert len(entries) == 4 * 4
 
@@ -120,12 +125,16 @@ BOUNDED: list[tuple[str, pa.DataType, list[Any]]] = [
 ]
 
 
-def test_bounds_contain_the_data_of_every_type(lake: Lake, subtests: pytest.Subtests) -> None:
+@pytest.mark.engine_work
+def test_bounds_contain_the_data_of_every_type(
+    lake: Lake, subtests: pytest.Subtests, feed: Feed, must_hold: Callable[[pa.DataType], None]
+) -> None:
     for name, type_, values in BOUNDED:
         with subtests.test(type=name):
+            must_hold(type_)
             data = pa.table({"id": range(len(values)), "x": pa.array(values, type_)})
             table = lake.create_table(f"bounds.{name}", data)
-            table.append(data)
+            table.append(feed(data))
             (entry,) = table.row_groups().filter(pc.field("column") == "x").to_pylist()
             low, high = entry["lower_bound"], entry["upper_bound"]
             known = [value for value in values if value is not None]
@@ -135,18 +144,20 @@ def test_bounds_contain_the_data_of_every_type(lake: Lake, subtests: pytest.Subt
             assert entry["null_count"] == values.count(None)
 
 
-def test_a_nan_makes_the_upper_bound_unknown(lake: Lake) -> None:
+@pytest.mark.engine_work
+def test_a_nan_makes_the_upper_bound_unknown(lake: Lake, feed: Feed) -> None:
     data = pa.table({"id": range(4), "x": [1.0, math.nan, None, 2.0]})
     table = lake.create_table("bounds.nan", data)
-    table.append(data, max_rows_per_file=2)
+    table.append(feed(data), max_rows_per_file=2)
     found = table.row_groups().filter(pc.field("column") == "x").to_pylist()
     assert [entry["upper_bound"] for entry in found] == [None, "2.0"]
 
 
-def test_bounds_of_strings_are_cut_but_stay_bounds(lake: Lake) -> None:
+@pytest.mark.engine_work
+def test_bounds_of_strings_are_cut_but_stay_bounds(lake: Lake, feed: Feed) -> None:
     data = pa.table({"id": range(4), "url": [ALIKE + "b", ALIKE + "a", None, "apple pie with cream"]})
     table = lake.create_table("bounds.strings", data)
-    table.append(data, max_rows_per_file=3)
+    table.append(feed(data), max_rows_per_file=3)
     long, short = table.row_groups().filter(pc.field("column") == "url").to_pylist()
     assert ALIKE.startswith(long["lower_bound"])
     assert ALIKE.startswith(long["upper_bound"])
@@ -154,17 +165,19 @@ def test_bounds_of_strings_are_cut_but_stay_bounds(lake: Lake) -> None:
     assert "apple pie with cream".startswith(short["lower_bound"])
 
 
-def test_the_one_value_of_a_column_is_its_bound(by_region: Table) -> None:
-    by_region.append(orders(10).filter(pc.field("region") == "eu"))
+@pytest.mark.engine_work
+def test_the_one_value_of_a_column_is_its_bound(by_region: Table, feed: Feed) -> None:
+    by_region.append(feed(orders(10).filter(pc.field("region") == "eu")))
     (entry,) = by_region.row_groups().filter(pc.field("column") == "region").to_pylist()
     assert (entry["lower_bound"], entry["upper_bound"]) == ("eu", "eu")
 
 
-def test_nested_leaves_have_bounds_of_their_own(lake: Lake) -> None:
+@pytest.mark.engine_work
+def test_nested_leaves_have_bounds_of_their_own(lake: Lake, feed: Feed) -> None:
     point = pa.struct([("x", pa.int64()), ("tags", pa.list_(pa.field("element", pa.string())))])
     data = pa.table({"id": [1, 2], "p": pa.array([{"x": 3, "tags": ["a"]}, None], point)})
     table = lake.create_table("bounds.nested", data)
-    table.append(data)
+    table.append(feed(data))
     columns = {entry["column"]: entry for entry in table.row_groups().to_pylist()}
     assert set(columns) == {"id", "p.x", "p.tags.element"}
     assert (columns["p.x"]["lower_bound"], columns["p.x"]["null_count"]) == ("3", 1)

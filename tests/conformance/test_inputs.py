@@ -18,7 +18,8 @@ import pytest
 
 from parqlake import Lake, Table, errors
 from parqlake.testing.backends import LakePlace
-from parqlake.testing.data import ORDERS, TYPES, bag, data_files, ids, orders, rows, state
+from parqlake.testing.data import ORDERS, TypeCase, bag, data_files, ids, orders, rows, state
+from parqlake.testing.plugin import Feed, Read
 
 DATA = orders(30)
 
@@ -83,8 +84,11 @@ KINDS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def test_every_kind_of_input_gives_the_same_rows(lake: Lake, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for number, (kind, make) in enumerate(KINDS.items()):
+def test_every_kind_of_input_gives_the_same_rows(
+    lake: Lake, tmp_path: Path, subtests: pytest.Subtests, feed: Feed
+) -> None:
+    kinds = {**KINDS, "the engine's own": lambda _: feed(DATA)}
+    for number, (kind, make) in enumerate(kinds.items()):
         with subtests.test(kind=kind):
             folder = tmp_path / str(number)
             folder.mkdir()
@@ -120,7 +124,9 @@ def test_a_table_can_be_appended_to_itself(table: Table) -> None:
     assert ids(table.scan().to_arrow()) == sorted([*range(30), *range(30)])
 
 
-def test_layouts_are_cast_to_the_tables_types(lake: Lake, subtests: pytest.Subtests) -> None:
+def test_layouts_are_cast_to_the_tables_types(
+    lake: Lake, subtests: pytest.Subtests, must_hold: Callable[[pa.DataType], None]
+) -> None:
     moment = datetime(2026, 1, 31, 12, 0, 1)  # noqa: DTZ001 (a column without a zone)
     cases: list[tuple[pa.DataType, pa.DataType, list[Any]]] = [
         (pa.string(), pa.large_string(), ["a", None, ""]),
@@ -141,6 +147,7 @@ def test_layouts_are_cast_to_the_tables_types(lake: Lake, subtests: pytest.Subte
     ]
     for number, (kept, given, values) in enumerate(cases):
         with subtests.test(kept=str(kept), given=str(given)):
+            must_hold(kept)
             table = lake.create_table(f"inputs.t{number}", pa.schema([("n", pa.int32()), ("a", kept)]))
             array = pa.array(values, given)
             table.append(pa.table({"n": pa.array(range(len(values)), pa.int32()), "a": array}))
@@ -149,31 +156,40 @@ def test_layouts_are_cast_to_the_tables_types(lake: Lake, subtests: pytest.Subte
             assert found.to_pylist() == array.cast(kept).to_pylist()
 
 
-def test_slices_of_larger_arrays_are_written_as_they_show_themselves(lake: Lake) -> None:
-    whole = pa.table({case.name: pa.concat_arrays([case.array()] * 4)[:12] for case in TYPES}).combine_chunks()
+def test_slices_of_larger_arrays_are_written_as_they_show_themselves(
+    lake: Lake, types: tuple[TypeCase, ...], feed: Feed, read: Read
+) -> None:
+    whole = pa.table({case.name: pa.concat_arrays([case.array()] * 4)[:12] for case in types}).combine_chunks()
     table = lake.create_table("inputs.slices", whole)
     pieces = [whole.slice(1, 3), whole.slice(5, 1), whole.slice(7), whole.slice(0, 2)]
-    table.append(pieces[0])
+    table.append(feed(pieces[0]))
     table.append(pieces[1].to_batches()[0])
-    table.append(pieces[2:], max_rows_per_file=2)
-    found, expected = table.scan().to_arrow(), pa.concat_tables(pieces)
-    for case in TYPES:
+    table.append(feed(pieces[2:]), max_rows_per_file=2)
+    found, expected = read(table.scan()), pa.concat_tables(pieces)
+    for case in types:
         assert rows(found.select([case.name])) == rows(expected.select([case.name])), case.name
 
 
-def test_columns_may_come_in_any_order(table: Table) -> None:
-    table.append(DATA.select(["day", "amount", "id", "region"]))
-    found = table.scan().to_arrow()
+def test_columns_may_come_in_any_order(table: Table, feed: Feed, read: Read) -> None:
+    table.append(feed(DATA.select(["day", "amount", "id", "region"])))
+    found = read(table.scan())
     assert found.schema.names == ORDERS.names
     assert bag(found) == bag(DATA)
 
 
-def test_empty_input_makes_a_version_without_files(table: Table, place: LakePlace) -> None:
+def test_empty_input_makes_a_version_without_files(table: Table, place: LakePlace, feed: Feed) -> None:
     nothing = DATA.slice(0, 0)
-    for empty in (nothing, nothing.to_pandas(), pl.from_arrow(nothing), nothing.to_reader(), Capsule(nothing)):
+    for empty in (
+        nothing,
+        nothing.to_pandas(),
+        pl.from_arrow(nothing),
+        nothing.to_reader(),
+        Capsule(nothing),
+        feed(nothing),
+    ):
         result = table.append(empty)
         assert (result.row_count, result.files) == (0, ())
-    assert table.version == 5
+    assert table.version == 6
     assert table.scan().to_arrow().num_rows == 0
     assert data_files(place.root) == set()
 
@@ -235,9 +251,9 @@ def test_a_value_that_does_not_fit_leaves_nothing(lake: Lake) -> None:
     assert state(lake) == before
 
 
-def test_a_null_that_must_not_be_leaves_nothing(table: Table, lake: Lake) -> None:
+def test_a_null_that_must_not_be_leaves_nothing(table: Table, lake: Lake, feed: Feed) -> None:
     before = state(lake)
     bad = orders(10).set_column(0, "id", pa.array([None, *range(9)], pa.int64()))
     with pytest.raises(errors.ConstraintError, match='column "id" is NOT NULL'):
-        table.append([orders(2000), bad], max_rows_per_file=500)
+        table.append(feed([orders(2000), bad]), max_rows_per_file=500)
     assert state(lake) == before

@@ -9,13 +9,16 @@ import pytest
 from parqlake import Lake, Table, errors
 from parqlake.testing.backends import LakePlace
 from parqlake.testing.data import ALIKE, GROUP, data_files, ids, orders
+from parqlake.testing.plugin import Feed
+
+pytestmark = pytest.mark.engine_work
 
 
 @pytest.fixture
-def filled(table: Table) -> Table:
+def filled(table: Table, feed: Feed) -> Table:
     """Four files of two row groups each, filled in the order of the ids."""
     for first in range(0, 8 * GROUP, 2 * GROUP):
-        table.append(orders(2 * GROUP, first=first), row_group_size=GROUP)
+        table.append(feed(orders(2 * GROUP, first=first)), row_group_size=GROUP)
     return table
 
 
@@ -87,39 +90,39 @@ def test_only_what_is_in_doubt_is_read_to_count(filled: Table, place: LakePlace)
     assert filled.scan(f"id >= {middle}").count() == 8 * GROUP - middle
 
 
-def test_a_row_group_without_values_is_skipped(lake: Lake) -> None:
+def test_a_row_group_without_values_is_skipped(lake: Lake, feed: Feed) -> None:
     values = [*[None] * GROUP, *[1] * GROUP, *[None, 3] * (GROUP // 2)]
     data = pa.table({"id": range(3 * GROUP), "x": pa.array(values, pa.int64())})
     table = lake.create_table("t.sparse", data)
-    table.append(data, row_group_size=GROUP)
+    table.append(feed(data), row_group_size=GROUP)
     assert table.scan("x > 0").explain().row_groups_read == 2
     assert table.scan("x is null").explain().row_groups_read == 2
     assert table.scan("x is not null").explain().row_groups_read == 2
     assert table.scan("x > 0").count() == GROUP + GROUP // 2
 
 
-def test_long_strings_that_begin_alike_are_told_apart_by_reading(lake: Lake) -> None:
+def test_long_strings_that_begin_alike_are_told_apart_by_reading(lake: Lake, feed: Feed) -> None:
     data = pa.table({"id": range(4), "url": [ALIKE + end for end in "abcd"]})
     table = lake.create_table("t.urls", data)
-    table.append(data, max_rows_per_file=1)
+    table.append(feed(data), max_rows_per_file=1)
     assert ids(table.scan([("url", "=", ALIKE + "c")]).to_arrow()) == [2]
     assert ids(table.scan([("url", ">", ALIKE + "b")]).to_arrow()) == [2, 3]
     assert table.scan([("url", "=", "ftp")]).explain().files_read == 0
 
 
-def test_every_version_is_pruned_by_its_own_files(filled: Table) -> None:
+def test_every_version_is_pruned_by_its_own_files(filled: Table, feed: Feed) -> None:
     later = 10 * GROUP
-    filled.overwrite(orders(10, first=later))
+    filled.overwrite(feed(orders(10, first=later)))
     assert filled.scan("id < 5").explain().files_read == 0
     assert filled.scan("id < 5", version=4).explain().files_read == 1
     assert filled.scan(f"id >= {later}", version=4).explain().files_read == 0
     assert ids(filled.scan("id < 5", version=4).to_arrow()) == list(range(5))
 
 
-def test_rows_are_sorted_inside_row_groups_if_the_table_says_so(lake: Lake) -> None:
+def test_rows_are_sorted_inside_row_groups_if_the_table_says_so(lake: Lake, feed: Feed) -> None:
     table = lake.create_table("t.sorted", orders(0), sort_by=["amount"])
     assert table.sort_by == ("amount",)
-    table.append(orders(20).take(list(reversed(range(20)))), row_group_size=20)
+    table.append(feed(orders(20).take(list(reversed(range(20))))), row_group_size=20)
     amounts = table.scan().to_arrow().column("amount").to_pylist()
     values = [amount for amount in amounts if amount is not None]
     assert values == sorted(values)

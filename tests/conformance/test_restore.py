@@ -8,15 +8,18 @@ import pytest
 from parqlake import Lake, Table, errors
 from parqlake.testing.backends import LakePlace
 from parqlake.testing.data import bag, data_files, ids, orders, state, stored
+from parqlake.testing.plugin import Feed, Read
+
+pytestmark = pytest.mark.engine_work
 
 
 @pytest.fixture
-def filled(table: Table) -> Table:
+def filled(table: Table, feed: Feed) -> Table:
     """Four versions: 10 rows, 20, 5 others, 8."""
-    table.append(orders(10))
-    table.append(orders(10, first=10))
-    table.overwrite(orders(5, first=100))
-    table.append(orders(3, first=200))
+    table.append(feed(orders(10)))
+    table.append(feed(orders(10, first=10)))
+    table.overwrite(feed(orders(5, first=100)))
+    table.append(feed(orders(3, first=200)))
     return table
 
 
@@ -24,12 +27,12 @@ def _paths(table: Table, version: int | None = None) -> set[str]:
     return set(table.files(version).column("path").to_pylist())
 
 
-def test_the_restored_version_has_the_same_files_and_rows(filled: Table, place: LakePlace) -> None:
+def test_the_restored_version_has_the_same_files_and_rows(filled: Table, place: LakePlace, read: Read) -> None:
     before = stored(place.root)
     result = filled.restore(version=2)
     assert result.version == 5
     assert _paths(filled) == _paths(filled, 2)
-    assert bag(filled.scan().to_arrow()) == bag(filled.scan(version=2).to_arrow())
+    assert bag(read(filled.scan())) == bag(read(filled.scan(version=2)))
     assert stored(place.root) == before
     assert (result.row_count, result.removed_rows) == (20, 8)
 
@@ -43,9 +46,9 @@ def test_no_file_is_read(filled: Table, place: LakePlace) -> None:
     assert filled.scan("id >= 5").explain().row_groups_read == 1
 
 
-def test_files_that_are_in_both_versions_stay(table: Table) -> None:
-    table.append(orders(10))
-    table.append(orders(10, first=10))
+def test_files_that_are_in_both_versions_stay(table: Table, feed: Feed) -> None:
+    table.append(feed(orders(10)))
+    table.append(feed(orders(10, first=10)))
     result = table.restore(1)
     assert (result.row_count, result.removed_rows) == (0, 10)
     assert ids(table.scan().to_arrow()) == list(range(10))
@@ -60,20 +63,20 @@ def test_by_tag_and_by_moment(filled: Table) -> None:
     assert filled.scan().count() == 10
 
 
-def test_version_zero_is_the_empty_table(filled: Table) -> None:
+def test_version_zero_is_the_empty_table(filled: Table, feed: Feed) -> None:
     result = filled.restore(0)
     assert (result.version, result.removed_rows) == (5, 8)
     assert filled.scan().count() == 0
-    filled.append(orders(2))
+    filled.append(feed(orders(2)))
     assert filled.scan().count() == 2
 
 
-def test_a_restored_table_is_written_to_and_pruned_like_any_other(filled: Table) -> None:
+def test_a_restored_table_is_written_to_and_pruned_like_any_other(filled: Table, feed: Feed) -> None:
     filled.restore(2)
     assert filled.scan("id < 5").explain().files_read == 1
     assert ids(filled.scan("id >= 18").to_arrow()) == [18, 19]
-    filled.append(orders(1, first=20))
-    filled.overwrite(orders(0), where="id < 15")
+    filled.append(feed(orders(1, first=20)))
+    filled.overwrite(feed(orders(0)), where="id < 15")
     assert ids(filled.scan().to_arrow()) == list(range(15, 21))
     filled.restore(4)
     filled.restore(2)

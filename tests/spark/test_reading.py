@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from spark_support import SCHEMA, keyed, rows
 
 import parqlake
-from parqlake.core.errors import UnsupportedTypeError
+from parqlake.core.errors import InvalidOptionError, UnsupportedTypeError
 from parqlake.spark.reading import _through_python
 from parqlake.table.lake import Lake
 from parqlake.table.table import Table
+from spark_support import SCHEMA, keyed, rows
 
 PREDICATES = [
     None,
@@ -100,3 +100,12 @@ def test_what_spark_cannot_hold_is_refused_by_name(spark: Any, tmp_path: Path) -
         odd.append(pa.table({"u": pa.array([1], pa.uint64()), "t": pa.array([dt.time(1)], pa.time64("us"))}))
         with pytest.raises(UnsupportedTypeError, match='column "u"'):
             odd.scan().to_spark(spark)
+
+
+def test_a_store_that_only_this_process_sees_is_refused(spark: Any, tmp_path: Path) -> None:
+    with parqlake.connect("memory://only-here", catalog=f"sqlite:///{tmp_path / 'c.sqlite'}") as lake:
+        table = lake.create_table("a.t", pa.schema([("id", pa.int64())]))
+        table.append(pa.table({"id": [1]}))
+        with pytest.raises(InvalidOptionError, match="only this process sees"):
+            table.scan().to_spark(spark)
+        assert table.scan().explain().spark_reads == "through Python workers"

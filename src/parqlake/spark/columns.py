@@ -38,9 +38,10 @@ def to_column(predicate: Predicate) -> Any:
         case Constant(value=value):
             return F.lit(value).cast("boolean")
         case Compare(op=op, left=left, right=right):
-            return _compare(op, _expression(left), _expression(right))
+            return _compare(op, *_kept_from_parquet(left, right))
         case In(expr=expr, values=values, negated=negated):
-            found = _expression(expr).isin([_expression(value) for value in values])
+            column, *literals = _kept_from_parquet(expr, *values)
+            found = column.isin(literals)
         case IsNull(expr=expr, negated=negated):
             found = _expression(expr).isNull()
         case IsNaN(expr=expr, negated=negated):
@@ -86,6 +87,18 @@ def _expression(expr: Expr) -> Any:
             if function is None:
                 raise InvalidPredicateError(f"Spark is not given the function {other.name}; filter the result instead")
             return function(*args)
+
+
+def _kept_from_parquet(*exprs: Expr) -> list[Any]:
+    """The expressions; floats in a form that Spark does not hand to its Parquet reader.
+
+    That reader goes by the files' bounds, which leave NaN out, and by dictionaries, which tell -0.0 from 0.0: it would
+    skip row groups that hold matching rows.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    floats = any(isinstance(e, Literal) and e.scalar is not None and pa.types.is_floating(e.scalar.type) for e in exprs)
+    return [_expression(e) + F.lit(0.0) if floats and not isinstance(e, Literal) else _expression(e) for e in exprs]
 
 
 def _compare(op: CompareOp, left: Any, right: Any) -> Any:

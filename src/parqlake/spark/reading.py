@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from parqlake.core.errors import InvalidOptionError
 from parqlake.core.ports import ReadPlan, Store
 from parqlake.core.schema import without_ids
 from parqlake.engines.arrow import PyArrowEngine
-from parqlake.engines.spark.engine import grouped
+from parqlake.engines.spark.engine import grouped, is_shared
 from parqlake.engines.spark.settings import settings
 from parqlake.engines.spark.types import check_spark_types
 from parqlake.spark.columns import quoted, to_column
@@ -27,6 +28,11 @@ def to_spark(plan: ReadPlan, store: Store, spark: Any) -> Any:
     schema, so that nothing is listed or inferred. Others are read in Python workers through the store itself.
     """
     check_spark_types(plan.schema)
+    if not is_shared(store):
+        raise InvalidOptionError(
+            f"Spark cannot read {store.url}, which only this process sees: its workers are others; use a folder or an "
+            "object store, or spark.createDataFrame(scan.to_arrow())"
+        )
     if not plan.files:
         return spark.createDataFrame([], _spark_schema(_result_schema(plan)))
     frame = (_native if spark_way(store) == "natively" else _through_python)(plan, store, spark)

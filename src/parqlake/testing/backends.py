@@ -11,7 +11,7 @@ from pathlib import Path
 from parqlake.table.lake import Lake
 from parqlake.wiring import connect
 
-ENGINES = ("pyarrow", "duckdb")
+ENGINES = ("pyarrow", "duckdb", "spark")
 CATALOGS = ("sqlite", "duckdb", "postgres")
 STORES = ("local", "memory")
 

@@ -64,7 +64,7 @@ class SparkEngine:
         For a partitioned table rows are brought together by partition first, hot partitions split and small ones
         put together by Spark's own measure of size, so that there are few files and none is huge.
         """
-        if not _shared(store):
+        if not is_shared(store):
             raise errors.InvalidOptionError(
                 f"a Spark data frame cannot be written to {store.url}, which only this process sees: Spark's workers "
                 "are others; use a folder or an object store, or collect the rows and write them as Arrow"
@@ -81,7 +81,7 @@ class SparkEngine:
     def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
         """Reads and writes files as tasks over groups of files; no row enters the JVM."""
         groups = grouped(plan.files)
-        if len(groups) < 2 or not _shared(store):
+        if len(groups) < 2 or not is_shared(store):
             return self._arrow.rewrite(plan, spec, store)
         task = RewriteTask(plan, tuple(groups), replace(spec, file_visitor=None), store)
         numbers = self._spark.range(0, len(groups), 1, len(groups))
@@ -142,6 +142,6 @@ def grouped(files: Sequence[PlannedFile]) -> list[tuple[int, ...]]:
     return groups
 
 
-def _shared(store: Store) -> bool:
+def is_shared(store: Store) -> bool:
     """Whether other processes see the same files."""
     return not store.url.startswith("memory:")
