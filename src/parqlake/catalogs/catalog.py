@@ -91,15 +91,21 @@ class SqlCatalog:
         return self._is_new
 
     @contextmanager
-    def read(self) -> Iterator[SqlReader]:
-        """A consistent view; cheap, nestable, safe in many threads."""
+    def read(self, *, settled: bool = False) -> Iterator[SqlReader]:
+        """A consistent view; cheap, nestable, safe in many threads.
+
+        `settled` is for those who only ask for what a committed version holds, which never changes: each answer then
+        stands alone, which is cheaper. A connection that was cut while idle, and segments that are merged meanwhile,
+        give a `CatalogError`: ask again without it.
+        """
         self._come_home()
         pool = self._pool
-        session = self._begin(pool, Session.begin_read)
+        session = self._begin(pool, Session.begin_single if settled else Session.begin_read)
         try:
             yield SqlReader(session, self._cache)
         finally:
-            session.end_read()
+            if not settled:
+                session.end_read()
             pool.give_back(session)
 
     def newest(self, table_id: int) -> tuple[Head, pa.Schema]:

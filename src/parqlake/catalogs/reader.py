@@ -54,6 +54,8 @@ _LONG_LIST = 1_500
 """Above this many ids, a range of the key and a look at each row is quicker than a search for each id."""
 
 _NO_LIMIT = 2**53
+_ENTRY_BYTES = 500
+"""About what the entry of a file takes in memory."""
 
 _TABLE = LAKE_TABLE.select(
     "WHERE table_id = (SELECT table_id FROM table_name WHERE namespace = ? AND name = ?)",
@@ -191,10 +193,25 @@ class SqlReader:
         if not ids:
             return []
         if len(ids) <= _LONG_LIST:
-            return files_of(rows(_FILES_LISTED, (table_id, self._session.ids(ids), version, version)))
+            return self._listed_files(table_id, version, ids)
         wanted = set(ids)
         found = rows(_FILES_BETWEEN, (table_id, min(ids), max(ids), version, version))
         return files_of(row for row in found if row[0] in wanted)
+
+    def _listed_files(self, table_id: int, version: int, ids: Sequence[int]) -> list[FileEntry]:
+        """Whether a file belongs to a version never changes once the version is there, so it is remembered.
+
+        When it was removed may change later, and a writer must know: it asks.
+        """
+        known = self._cache.get_many(("file", table_id, version, i) for i in ids) if self._fills_cache else {}
+        found: dict[int, FileEntry | None] = {key[3]: entry for key, entry in known.items()}  # type: ignore[index]
+        missing = [i for i in ids if i not in found]
+        if missing:
+            rows = self._session.rows(_FILES_LISTED, (table_id, self._session.ids(missing), version, version))
+            found.update((entry.file_id, entry) for entry in files_of(rows))
+            for i in missing:
+                self._remember(("file", table_id, version, i), found.get(i), _ENTRY_BYTES)
+        return [entry for i in sorted(found) if (entry := found[i]) is not None]
 
     def files_added(self, table_id: int, *, after: int, until: int) -> list[FileEntry]:
         """Files with `after < added <= until`, whether or not still live."""

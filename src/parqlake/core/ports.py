@@ -360,8 +360,8 @@ class Catalog(Protocol):
     def is_new(self) -> bool:
         """Whether opening it just created it."""
 
-    def read(self) -> AbstractContextManager[CatalogReader]:
-        """A consistent view; cheap, nestable, safe in many threads."""
+    def read(self, *, settled: bool = False) -> AbstractContextManager[CatalogReader]:
+        """A consistent view. `settled`: cheaper, for what a committed version holds; ask again on `CatalogError`."""
 
     def newest(self, table_id: int) -> tuple[Head, pa.Schema]:
         """The newest version of a table and its schema, as cheaply as can be."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from parqlake.core.errors import InvalidOptionError, MissingExtraError
+from parqlake.core.errors import CatalogError, InvalidOptionError, MissingExtraError
 from parqlake.core.model import TableInfo
 from parqlake.core.ports import PlannedFile, ReadPlan, Store
 from parqlake.core.predicates.describe import describe
@@ -71,19 +71,10 @@ class Scan:
     @cached_property
     def plan(self) -> ReadPlan:
         """Exactly the row groups to read, decided from the catalog's statistics; no file was opened."""
-        request = self._request
-        with self._context.catalog.read() as reader:
-            return plan_scan(
-                reader,
-                request.info,
-                version=request.version,
-                schema=request.schema,
-                predicate=request.predicate,
-                columns=request.columns,
-                limit=request.limit,
-                staged=request.staged,
-                added_after=request.added_after,
-            )
+        try:
+            return self._planned(settled=True)
+        except CatalogError:
+            return self._planned(settled=False)
 
     def to_batches(self) -> pa.RecordBatchReader:
         """The rows as a stream of Arrow batches; memory is bounded by the batches, not by the table."""
@@ -171,6 +162,21 @@ class Scan:
     def __repr__(self) -> str:
         where = "" if self._request.predicate == TRUE else f" where {describe(self._request.predicate)}"
         return f"<Scan of {self._request.info.name} at version {self.version}{where}>"
+
+    def _planned(self, *, settled: bool) -> ReadPlan:
+        request = self._request
+        with self._context.catalog.read(settled=settled) as reader:
+            return plan_scan(
+                reader,
+                request.info,
+                version=request.version,
+                schema=request.schema,
+                predicate=request.predicate,
+                columns=request.columns,
+                limit=request.limit,
+                staged=request.staged,
+                added_after=request.added_after,
+            )
 
     def _certain_rows(self) -> tuple[int, tuple[PlannedFile, ...]]:
         request = self._request
