@@ -43,12 +43,20 @@ def _native(plan: ReadPlan, store: Store, spark: Any) -> Any:
     paths = [f"file://{store.full_path(file.path)}" for file in plan.files]
     # Without this Spark starts a job to list more than 32 paths, which takes longer than the read.
     with settings(spark, {_LISTING_THRESHOLD: str(len(paths) + 1)}):
-        frame = (
-            spark.read.schema(_spark_schema(without_ids(plan.schema))).option("__globPaths__", "false").parquet(*paths)
-        )
+        reader = spark.read.schema(_spark_schema(without_ids(plan.schema))).option("__globPaths__", "false")
+        frame = _parquet(reader, paths, spark)
     if plan.predicate is not None:
         frame = frame.where(to_column(plan.predicate))
     return frame if plan.columns is None else frame.select(*(quoted((name,)) for name in plan.columns))
+
+
+def _parquet(reader: Any, paths: list[str], spark: Any) -> Any:
+    """The frame of these files; the list goes to the JVM as one text, since Spark would send it path by path."""
+    java = getattr(reader, "_jreader", None)  # a client of Spark Connect has none, and sends the list in one message
+    if java is None or any("\n" in path for path in paths):
+        return reader.parquet(*paths)
+    array = spark._jvm.java.util.regex.Pattern.compile("\n").split("\n".join(paths))
+    return reader._df(java.parquet(array))
 
 
 def _through_python(plan: ReadPlan, store: Store, spark: Any) -> Any:

@@ -14,6 +14,7 @@ from parqlake.core.model import DataFile
 from parqlake.core.os_errors import store_error
 from parqlake.core.ports import Store, WriteSpec, WrittenFile
 from parqlake.core.statistics import describe_file
+from parqlake.engines.arrow.encodings import writer_encodings
 from parqlake.engines.arrow.nans import NanFinder
 from parqlake.engines.not_null import check_not_null
 
@@ -41,19 +42,7 @@ class PartFile:
         with self._mapped():
             store.make_folders([self.stored_path.rpartition("/")[0]])
             self._sink = store.arrow_filesystem().open_output_stream(store.full_path(self.stored_path))
-        codec = spec.compression.lower()
-        try:
-            self._writer = pq.ParquetWriter(
-                self._sink,
-                spec.schema,
-                compression="NONE" if codec == "none" else codec,
-                compression_level=_LEVELS.get(codec),
-                write_page_checksum=True,
-                store_schema=True,
-            )
-        except BaseException:
-            self.abandon()
-            raise
+        self._writer: pq.ParquetWriter | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -67,32 +56,50 @@ class PartFile:
             table = _sorted(table, self._spec.sort_by)
         self._nans.update((self._row_groups, leaf) for leaf in self._finder.find(table))
         with self._mapped():
-            self._writer.write_table(table, row_group_size=table.num_rows)
+            self._open_writer(table).write_table(table, row_group_size=table.num_rows)
         self._row_groups += 1
         self.rows += table.num_rows
 
     def close(self) -> tuple[WrittenFile, DataFile]:
         """Finishes the file and describes it from the writer's own metadata."""
         with self._mapped():
-            self._writer.add_key_value_metadata(dict(self._spec.footer))
-            self._writer.close()
+            writer = self._open_writer(self._spec.schema.empty_table())
+            writer.add_key_value_metadata(dict(self._spec.footer))
+            writer.close()
             size = self.size_bytes
             self._sink.close()
-        metadata = self._writer.writer.metadata
+        metadata = writer.writer.metadata
         schema, partition = self._spec.schema, self._partition
         data_file = describe_file(self.path, size, metadata, schema, partition=partition, nans=self._nans)
         return WrittenFile(self.path, metadata, size), data_file
 
     def abandon(self) -> None:
         """Closes and deletes the unfinished file, as far as that can be done; never raises."""
-        with suppress(Exception):
-            self._writer.close()
-        with suppress(Exception):
-            self._writer.is_open = False  # or it would try, and fail, again when it is collected
+        writer = self._writer
+        if writer is not None:
+            with suppress(Exception):
+                writer.close()
+            with suppress(Exception):
+                writer.is_open = False  # or it would try, and fail, again when it is collected
         with suppress(Exception):
             self._sink.close()
         with suppress(Exception):
             self._store.delete([self.stored_path])
+
+    def _open_writer(self, first: pa.Table) -> pq.ParquetWriter:
+        """The writer; its encodings are chosen by the first rows."""
+        if self._writer is None:
+            codec = self._spec.compression.lower()
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                self._spec.schema,
+                compression="NONE" if codec == "none" else codec,
+                compression_level=_LEVELS.get(codec),
+                write_page_checksum=True,
+                store_schema=True,
+                **writer_encodings(first),
+            )
+        return self._writer
 
     @contextmanager
     def _mapped(self) -> Iterator[None]:
