@@ -10,8 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.types import LongType, StructField, StructType
 
 import parqlake
+from parqlake.formats.spark.batch_write import FilesMessage
+from parqlake.formats.spark.options import read_options
+from parqlake.formats.spark.stream_write import StreamWriter
 from parqlake.table.lake import Lake
 from parqlake.table.table import Table
 
@@ -70,13 +74,35 @@ def test_a_batch_whose_commit_spark_never_heard_of_is_not_repeated(spark: Any, l
     into_table(spark, lake, tmp_path / "in", tmp_path / "check").awaitTermination()
     for forgotten in (2, 1):
         for name in (str(forgotten), f".{forgotten}.crc"):
-            found = tmp_path / "check" / "commits" / name
-            if name.startswith("."):
-                found = tmp_path / "check" / "commits" / f".{forgotten}.crc"
-            found.unlink(missing_ok=True)
+            (tmp_path / "check" / "commits" / name).unlink(missing_ok=True)
         into_table(spark, lake, tmp_path / "in", tmp_path / "check").awaitTermination()
         assert ids(table) == list(range(30))
         assert table.version == 3
+
+
+def test_a_batch_without_rows_is_no_version(lake: Lake) -> None:
+    table = lake.create_table("s.t", SCHEMA)
+    writer = StreamWriter.begin(
+        read_options({"lake": lake.url, "path": "s.t"}), StructType([StructField("id", LongType())]), complete=False
+    )
+    writer.commit([], 0)
+    writer.commit([None, FilesMessage(query_id="q")], 1)
+    assert table.version == 0
+
+
+def test_output_mode_complete_replaces_what_was_there(spark: Any, lake: Lake, tmp_path: Path) -> None:
+    table = lake.create_table("s.t", pa.schema([("parity", pa.int64()), ("count", pa.int64())]))
+    for number in range(2):
+        put(tmp_path / "in", number, number * 10)
+    source = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+    counted = source.selectExpr("id % 2 as parity").groupBy("parity").count()
+    sink = counted.writeStream.outputMode("complete").format("parqlake").option("lake", lake.url)
+    sink.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start("s.t").awaitTermination()
+    assert sorted(table.scan().to_arrow().to_pylist(), key=str) == [
+        {"parity": 0, "count": 10},
+        {"parity": 1, "count": 10},
+    ]
+    assert {entry.operation for entry in table.history()} == {"overwrite"}
 
 
 def test_another_query_is_another_stream(spark: Any, lake: Lake, tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Publishes the batch, unless that was done before."""
         raise_reported(messages)
         files = reported(messages)
+        if not files and not self.complete:
+            return  # a batch without rows, which Spark runs to move its watermark on, changes nothing
         key = f"stream:{_query_id(messages)}:{batchId}"
         with self.options.connect() as lake:
             table = lake.table(self.options.table)
