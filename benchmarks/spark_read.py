@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import parqlake
 from report import Report, machine
-from spark_support import measured, start
+from spark_bench import measured, start
 
 
 def table_of(rows: int) -> pa.Table:

@@ -21,7 +21,7 @@ import psutil
 
 import parqlake
 from report import Report, machine
-from spark_support import measured, orders, start
+from spark_bench import measured, orders, start
 
 TASKS = 8
 

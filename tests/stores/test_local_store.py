@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -181,3 +182,61 @@ def test_a_full_disk_says_what_to_do() -> None:
 def test_the_root_folder_of_the_machine_can_be_a_store() -> None:
     store = open_store("/")
     assert store.full_path("tmp/x") == "/tmp/x"
+
+
+def test_a_move_that_was_interrupted_is_finished(store: LocalStore, tmp_path: Path) -> None:
+    store.write_bytes("a", b"x")
+    os.link(tmp_path / "lake" / "a", tmp_path / "lake" / "b")  # what a crash between the two steps leaves
+    assert store.move("a", "b") is True
+    assert [file.path for file in store.list_files("")] == ["b"]
+
+
+def test_a_file_system_without_links_moves_too(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    store.write_bytes("a", b"x")
+    store.write_bytes("taken", b"other")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", refuse)
+        assert store.move("a", "taken") is False
+        assert store.move("a", "b") is True
+    assert store.read_bytes("b") == b"x"
+    assert store.read_bytes("taken") == b"other"
+
+
+def test_moves_do_not_follow_links_outside(store: LocalStore, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "lake" / "way").symlink_to(tmp_path / "outside")
+    store.write_bytes("a", b"x")
+    with pytest.raises(UnsafePathError, match="symbolic link"):
+        store.move("a", "way/a")
+    with pytest.raises(UnsafePathError, match="symbolic link"):
+        store.remove_folders(["way/x"])
+    assert store.list_folders("") == []
+    assert store.exists("a")
+
+
+@linux_only
+def test_sync_names_forces_folders_even_of_files_that_are_gone(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write_bytes("t/p=1/a", b"x")
+    store.delete(["t/p=1/a"])
+    with fsynced(monkeypatch) as seen:
+        store.sync_names(["t/p=1/a", "t/gone/b"])
+    root = tmp_path / "lake"
+    assert seen == [str(root / "t/p=1"), str(root / "t"), str(root)]
+
+
+def test_writers_survive_those_who_remove_empty_folders(store: LocalStore) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        tidying = [pool.submit(lambda: [store.remove_folders(["t/p", "t"]) for _ in range(3000)]) for _ in range(2)]
+        for number in range(150):
+            store.write_bytes("t/p/a", b"x")
+            assert store.move("t/p/a", f"t/p/{number}")
+            store.delete([f"t/p/{number}"])
+        for task in tidying:
+            task.result()

@@ -9,7 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from parqlake.core.errors import FileNotInStoreError, InvalidOptionError, MissingExtraError, PathIsFileError
+from parqlake.core.errors import (
+    FileNotInStoreError,
+    InvalidOptionError,
+    MissingExtraError,
+    PathIsFileError,
+    StoreError,
+    UnsafePathError,
+)
 from parqlake.core.ports import Store, StoredFile
 from parqlake.stores import FsspecStore, LocalStore, open_store
 
@@ -162,3 +169,89 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     assert "hush" not in str(refused.value)
     store = open_store("memory://user:hush@lake", {"key": "hush"})
     assert "hush" not in repr(store) + store.url
+
+
+def test_a_file_gets_another_name(store: FsspecStore) -> None:
+    store.prepare_root()
+    store.write_bytes("a/x[1]*.tmp", b"1")
+    store.write_bytes("taken", b"other")
+    assert store.move("a/x[1]*.tmp", "taken") is False
+    assert store.move("a/x[1]*.tmp", "b/c/y[1]*") is True
+    store.sync_names(["a/x[1]*.tmp", "b/c/y[1]*", "gone/and/away"])
+    assert list(store.list_files("")) == [StoredFile("b/c/y[1]*", 1), StoredFile("taken", 5)]
+    assert store.move("b/c/y[1]*", "taken", replace=True) is True
+    assert store.read_bytes("taken") == b"1"
+    for replace in (False, True):
+        with pytest.raises(FileNotInStoreError, match='"b/c/none"'):
+            store.move("b/c/none", "new" if not replace else "taken", replace=replace)
+    assert [file.path for file in store.list_files("")] == ["taken"]
+    assert store.read_bytes("taken") == b"1"
+    for source, target in (("../x", "y"), ("taken", "../y")):
+        with pytest.raises(UnsafePathError):
+            store.move(source, target)
+
+
+def test_empty_folders_can_be_removed(store: FsspecStore) -> None:
+    store.prepare_root()
+    store.write_bytes("a/b/c/file", b"1")
+    store.make_folders(["a/d"])
+    assert store.list_folders("") == ["a/b/c", "a/b", "a/d", "a"]
+    assert store.list_folders("a/b") == ["a/b/c"]
+    assert store.list_folders("none") == []
+    store.remove_folders(["a/b/c", "a/d", "a/none"])
+    assert store.exists("a/b/c/file")
+    assert store.list_folders("a") == ["a/b/c", "a/b"]
+    store.delete(["a/b/c/file"])
+    store.remove_folders(store.list_folders("a"))
+    assert store.list_folders("") == ["a"]
+    for path in ("", "..", "a/../.."):
+        with pytest.raises(UnsafePathError):
+            store.remove_folders([path])
+
+
+class S3AnswerError(Exception):
+    """What the S3 client raises inside of the errors of s3fs."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.response = {"Error": {"Code": code}}
+
+
+@pytest.mark.parametrize(
+    ("answers", "there", "expected"),
+    [
+        (["PreconditionFailed"], True, False),
+        (["ConditionalRequestConflict", "ConditionalRequestConflict"], False, True),
+        (["ConditionalRequestConflict", "PreconditionFailed"], True, False),
+        (["NotImplemented"], False, True),
+        (["NotImplemented"], True, False),
+        (["SlowDown"], False, None),
+        (["ConditionalRequestConflict"] * 9, False, None),
+    ],
+)
+def test_what_s3_answers_to_an_exclusive_write(answers: list[str], there: bool, expected: bool | None) -> None:
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    class Answering(MemoryFileSystem):
+        """Refuses in the words of s3fs, which has one kind of error for many answers."""
+
+        protocol = "s3"
+        store: dict[str, object] = {}  # noqa: RUF012
+        pseudo_dirs = [""]  # noqa: RUF012
+
+        def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: object) -> None:
+            if mode == "create" and left:
+                raise OSError(22, "refused") from S3AnswerError(left.pop(0))
+            super().pipe_file(path, value, mode=mode, **kwargs)
+
+    left = list(answers)
+    answering = FsspecStore(Answering(skip_instance_cache=True), "bucket", url="s3://bucket")
+    if there:
+        answering.write_bytes("key", b"theirs")
+    if expected is None:
+        with pytest.raises(StoreError, match='cannot write "key"'):
+            answering.write_bytes("key", b"ours", exclusive=True)
+        assert not answering.exists("key")
+    else:
+        assert answering.write_bytes("key", b"ours", exclusive=True) is expected
+        assert answering.read_bytes("key") == (b"ours" if expected else b"theirs")

@@ -29,12 +29,41 @@ def sync_files(files: Sequence[tuple[str, str]], root: str) -> None:
     """
     if not files:
         return
-    above = Path(root)
-    folders = {folder for full, _ in files for folder in _folders(Path(full), above)}
     with ThreadPoolExecutor(min(_THREADS, len(files))) as pool:
         list(pool.map(_sync_file, *zip(*files, strict=True)))
-        for depth in sorted({len(folder.parts) for folder in folders}, reverse=True):
-            list(pool.map(fsync_folder, [folder for folder in folders if len(folder.parts) == depth]))
+        _sync_folders([Path(full) for full, _ in files], Path(root), pool)
+
+
+def sync_names(files: Sequence[str], root: str) -> None:
+    """Forces the folders that lead to files, which may be gone, to disk: names that came and went stay so."""
+    if not files:
+        return
+    with ThreadPoolExecutor(min(_THREADS, len(files))) as pool:
+        _sync_folders([Path(full) for full in files], Path(root), pool)
+
+
+def rename(source: str, target: str, *, replace: bool) -> bool:
+    """Gives a file another name in one step; False if the name is taken and not to be replaced.
+
+    After a crash both names may lead to the same file; renaming again takes the old one away.
+    """
+    if replace:
+        os.replace(source, target)  # noqa: PTH105
+        return True
+    try:
+        os.link(source, target)  # a link never replaces anything, a rename does
+    except FileExistsError:
+        if not Path(source).samefile(target):
+            return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(target):
+            return False
+        os.rename(source, target)  # noqa: PTH104
+        return True
+    os.unlink(source)  # noqa: PTH108
+    return True
 
 
 def write_atomic(path: Path, data: bytes, root: Path, *, exclusive: bool) -> bool:
@@ -94,6 +123,17 @@ def _create(path: Path, data: bytes) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def _sync_folders(files: Sequence[Path], root: Path, pool: ThreadPoolExecutor) -> None:
+    folders = {folder for file in files for folder in _folders(file, root)}
+    for depth in sorted({len(folder.parts) for folder in folders}, reverse=True):
+        list(pool.map(_fsync_if_there, [folder for folder in folders if len(folder.parts) == depth]))
+
+
+def _fsync_if_there(folder: Path) -> None:
+    with suppress(FileNotFoundError):  # a folder that is gone: the one above it is forced too
+        fsync_folder(folder)
 
 
 def _folders(path: Path, root: Path) -> list[Path]:

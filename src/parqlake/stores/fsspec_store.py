@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import fsspec
 import pyarrow.fs
 import uuid_utils
 
@@ -18,6 +19,11 @@ from parqlake.stores.paths import safe_folder, safe_path, shown_url
 PROBE = ".parqlake-probe-"
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "r2"}
 _DELETE_THREADS = 16
+_CREATE_TRIES = 5
+_S3_TAKEN = {"PreconditionFailed", "412"}
+_S3_RACE = {"ConditionalRequestConflict", "409"}
+"""Someone else writes the same object in this instant; S3 says to try again."""
+_S3_UNABLE = {"NotImplemented", "501"}
 
 
 class FsspecStore:
@@ -41,6 +47,11 @@ class FsspecStore:
     def url(self) -> str:
         """The root as people write it, without secrets."""
         return self._url
+
+    @property
+    def root(self) -> str:
+        """The root as a path inside `filesystem`; may be empty."""
+        return self._root
 
     @property
     def is_local(self) -> bool:
@@ -145,6 +156,52 @@ class FsspecStore:
         with ThreadPoolExecutor(min(_DELETE_THREADS, len(full_paths))) as pool:
             list(pool.map(self._delete_one, full_paths, paths))
 
+    def move(self, source: str, target: str, *, replace: bool = False) -> bool:
+        """Gives a file another name; with `replace` off, returns False if the name is taken.
+
+        One step where the file system renames; elsewhere a copy and then a delete, so that at every moment the file
+        lies whole under at least one of the two names. `FileNotInStoreError` if there is no source.
+        """
+        start, end = self.full_path(source), self.full_path(target)
+        with self._mapped("move", source, writing=True):
+            self._filesystem.invalidate_cache()
+            if not replace and self._filesystem.exists(end):
+                return False
+            if self._has_folders:
+                self._filesystem.makedirs(end.rpartition("/")[0], exist_ok=True)
+            try:
+                self._move(start, end)
+            except FileNotFoundError as error:
+                raise store_error(error, "move", source, writing=False) from error
+        return True
+
+    def sync_names(self, paths: Iterable[str]) -> None:
+        """Makes it durable that files came or went; what a remote store has acknowledged is durable already."""
+        for path in paths:
+            safe_path(path)
+
+    def remove_folders(self, paths: Iterable[str]) -> None:
+        """Removes those of the folders that are empty, in the order given; others, and object stores, stay."""
+        folders = [self._folder_path(safe_path(path)) for path in paths]
+        if not self._has_folders:
+            return
+        for folder in folders:
+            with suppress(OSError):
+                if not self._filesystem.ls(folder, detail=False):  # some file systems remove what is not empty
+                    self._filesystem.rmdir(folder)
+
+    def list_folders(self, prefix: str) -> list[str]:
+        """All folders below, the deepest first; none where the store has no real ones."""
+        folder = self._folder_path(prefix)
+        if not self._has_folders:
+            return []
+        with self._mapped("list", prefix, writing=False):
+            self._filesystem.invalidate_cache()
+            found = self._filesystem.find(folder, withdirs=True, detail=True)
+        start = len(self._root) + 1
+        names = [full[start:] for full, info in found.items() if info.get("type") == "directory" and full != folder]
+        return sorted(names, key=lambda name: (-name.count("/"), name))
+
     @property
     def _has_folders(self) -> bool:
         protocol = self._filesystem.protocol
@@ -156,15 +213,38 @@ class FsspecStore:
         return f"{self._root}/{folder}" if folder else self._root
 
     def _create(self, full: str, data: bytes) -> bool:
-        try:
-            self._filesystem.pipe_file(full, data, mode="create")
-        except FileExistsError:
-            return False
-        except (NotImplementedError, ValueError):
-            if self._filesystem.exists(full):
+        for attempt in range(_CREATE_TRIES):
+            try:
+                self._filesystem.pipe_file(full, data, mode="create")
+            except FileExistsError:
                 return False
-            self._filesystem.pipe_file(full, data)
+            except (NotImplementedError, ValueError):
+                break
+            except OSError as error:
+                code = _s3_code(error)
+                if code in _S3_TAKEN:
+                    return False
+                if code in _S3_UNABLE:
+                    break
+                if code not in _S3_RACE or attempt == _CREATE_TRIES - 1:
+                    raise
+            else:
+                return True
+        if self._filesystem.exists(full):
+            return False
+        self._filesystem.pipe_file(full, data)
         return True
+
+    def _move(self, start: str, end: str) -> None:
+        if self._has_folders and type(self._filesystem).mv is not fsspec.AbstractFileSystem.mv:
+            try:
+                self._filesystem.mv(start, end)
+                return
+            except FileExistsError:  # a file system whose renames replace nothing: copies do
+                pass
+        # The general `mv` takes * and [ in names for patterns; these two do not.
+        self._filesystem.cp_file(start, end)
+        self._filesystem.rm_file(start)
 
     def _delete_one(self, full: str, path: str) -> None:
         with self._mapped("delete", path, writing=True), suppress(FileNotFoundError):
@@ -181,6 +261,13 @@ class FsspecStore:
             if isinstance(error, NotADirectoryError | FileExistsError) and self._filesystem.isfile(self._root):
                 raise path_is_file(self._url) from error
             raise store_error(error, doing, path, writing=writing) from error
+
+
+def _s3_code(error: OSError) -> str | None:
+    """What S3 itself answered; s3fs raises errors for it that do not tell one refusal from another."""
+    response = getattr(error.__cause__, "response", None)
+    found = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+    return str(found) if found is not None else None
 
 
 def path_is_file(url: str) -> PathIsFileError:

@@ -16,9 +16,11 @@ import uuid_utils
 from parqlake.core.errors import UnsafePathError
 from parqlake.core.os_errors import store_error
 from parqlake.core.ports import StoredFile
-from parqlake.stores.durable import fsync_folder, sync_files, write_atomic
+from parqlake.stores.durable import fsync_folder, rename, sync_files, sync_names, write_atomic
 from parqlake.stores.fsspec_store import PROBE, FsspecStore, path_is_file, read_only
 from parqlake.stores.paths import safe_path
+
+_TRIES = 5
 
 
 class LocalStore(FsspecStore):
@@ -82,7 +84,7 @@ class LocalStore(FsspecStore):
             folder = self._folder(path)
             self._check_folder(folder, path)
             with self._mapped("create folder", path, writing=True):
-                os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+                _make_folder(folder)
 
     def sync(self, paths: Iterable[str]) -> None:
         """Makes written files durable, and every folder entry from the root to them."""
@@ -100,8 +102,14 @@ class LocalStore(FsspecStore):
         """
         full = Path(self.full_path(path))
         with self._mapped("write", path, writing=True):
-            full.parent.mkdir(parents=True, exist_ok=True)
-            return write_atomic(full, data, Path(self._root), exclusive=exclusive)
+            for attempt in range(_TRIES):
+                _make_folder(str(full.parent))
+                try:
+                    return write_atomic(full, data, Path(self._root), exclusive=exclusive)
+                except FileNotFoundError:  # someone removed the folder in the instant in which it was empty
+                    if attempt == _TRIES - 1:
+                        raise
+        raise AssertionError  # not reached: the last try returns or raises
 
     def exists(self, path: str) -> bool:
         """Whether a file lies at the path."""
@@ -121,6 +129,45 @@ class LocalStore(FsspecStore):
             self._check_folder(posixpath.dirname(full), path)
             with self._mapped("delete", path, writing=True), suppress(FileNotFoundError):
                 os.unlink(full)  # noqa: PTH108
+
+    def move(self, source: str, target: str, *, replace: bool = False) -> bool:
+        """Gives a file another name in one step; with `replace` off, returns False if the name is taken."""
+        start, end = self.full_path(source), self.full_path(target)
+        with self._mapped("move", source, writing=True):
+            for _ in range(_TRIES):
+                _make_folder(posixpath.dirname(end))
+                try:
+                    return rename(start, end, replace=replace)
+                except FileNotFoundError as error:
+                    missing = error
+                    if not os.path.lexists(start):  # else someone removed the empty folder in between
+                        break
+            raise store_error(missing, "move", source, writing=False) from missing
+
+    def sync_names(self, paths: Iterable[str]) -> None:
+        """Makes it durable that files came or went, and the folders on the way to them."""
+        fulls = [self._below + safe_path(path) for path in paths]
+        with self._mapped("make durable", self._url, writing=True):
+            sync_names(fulls, self._root)
+
+    def remove_folders(self, paths: Iterable[str]) -> None:
+        """Removes those of the folders that are empty, in the order given; others stay."""
+        for path in paths:
+            folder = self._below + safe_path(path)
+            self._check_folder(posixpath.dirname(folder), path)
+            with suppress(OSError):
+                os.rmdir(folder)  # noqa: PTH106
+
+    def list_folders(self, prefix: str) -> list[str]:
+        """All folders below, the deepest first; links are not followed."""
+        folder = self._folder(prefix)
+        self._check_folder(folder, prefix)
+        return [
+            Path(found, name).as_posix()[len(self._below) :]
+            for found, names, _ in os.walk(folder, topdown=False)
+            for name in sorted(names)
+            if not os.path.islink(f"{found}/{name}")  # noqa: PTH114
+        ]
 
     def _folder(self, path: str) -> str:
         return self._root if path in ("", ".") else self._below + safe_path(path)
@@ -162,3 +209,15 @@ class LocalStore(FsspecStore):
                 f'path "{path}" leads outside of "{self._url}" by a symbolic link; '
                 "remove the link, or copy what it points to"
             )
+
+
+def _make_folder(folder: str) -> None:
+    """Creates the folder and those above it, even if someone else removes empty ones on the way."""
+    for attempt in range(_TRIES):
+        try:
+            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+        except FileNotFoundError:
+            if attempt == _TRIES - 1:
+                raise
+        else:
+            return
