@@ -127,5 +127,9 @@ def test_a_frame_needs_its_own_engine_and_tables_it_can_hold(spark: Any, lake: L
         table.append(spark.range(1), engine="pyarrow")
     assert table.append(pa.table({"id": [1]}), engine="spark").row_count == 1
     nanos = lake.create_table("a.nanos", pa.schema([("t", pa.timestamp("ns"))]))
+    for odd in ("parse_json('{}')", "array(parse_json('1'))", "named_struct('x', parse_json('1'))", "interval 1 month"):
+        with pytest.raises(UnsupportedTypeError, match='column "odd"'):
+            lake.write(spark.sql(f"select {odd} as odd"), "a.odd")
+    assert "a.odd" not in lake.tables()
     with pytest.raises(UnsupportedTypeError, match='column "t"'):
         nanos.append(spark.range(1))

@@ -17,6 +17,8 @@ def arrow_schema(schema: Any) -> pa.Schema:
     fields = []
     for field in schema.fields:
         try:
+            if _holds_variant(field.dataType):  # Arrow would carry it as a struct, and so it would come back
+                raise TypeError("variant")
             type_ = to_arrow_type(field.dataType, timezone="UTC")
         except (TypeError, ValueError, AssertionError, PySparkException) as error:
             raise UnsupportedTypeError(
@@ -25,6 +27,21 @@ def arrow_schema(schema: Any) -> pa.Schema:
             ) from error
         fields.append(pa.field(field.name, type_, field.nullable))
     return pa.schema(fields)
+
+
+def _holds_variant(type_: Any) -> bool:
+    from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+    match type_:
+        case VariantType():
+            return True
+        case ArrayType():
+            return _holds_variant(type_.elementType)
+        case MapType():
+            return _holds_variant(type_.keyType) or _holds_variant(type_.valueType)
+        case StructType():
+            return any(_holds_variant(field.dataType) for field in type_.fields)
+    return False
 
 
 def check_spark_types(schema: pa.Schema) -> None:
