@@ -1,0 +1,92 @@
+"""What becomes of the rows of one file: batch by batch, with the source's rows in the places of those they match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from parqlake.core.merging.conforming import partition_constants
+from parqlake.core.merging.model import MergeRule, MergeTarget, TargetFile
+from parqlake.engines.arrow.merge_keys import Codes
+from parqlake.engines.arrow.merge_output import InsertedRows, MergedFile, MergeOutput
+
+Replacements = Callable[[int, int], tuple[Codes, pa.Table]]
+"""For the file's rows from one number up to another: which of them match, counted from the first, and with what."""
+
+
+class FileRewriter:
+    """Writes files again with the rows that a merge leaves in them."""
+
+    def __init__(
+        self, target: MergeTarget, rule: MergeRule, schema: pa.Schema, output: MergeOutput, inserted: InsertedRows
+    ) -> None:
+        """Takes where the rows go; `schema` is the working one."""
+        self._target = target
+        self._rule = rule
+        self._schema = schema
+        self._output = output
+        self._inserted = inserted
+        self.movable = can_move(target, rule)
+        """Whether an update can change the partition of a row."""
+
+    def rewrite(self, file: TargetFile, batches: Iterable[pa.RecordBatch], replacements: Replacements) -> None:
+        """Writes the file again; rows that belong to another partition now are inserted there."""
+        start = 0
+        new = self._output.replacement(file)
+        try:
+            for batch in batches:
+                places, rows = replacements(start, start + batch.num_rows)
+                start += batch.num_rows
+                self.put(file, new, merged(batch, places, rows, self._rule))
+            new.close()
+        except BaseException:
+            new.abandon()
+            raise
+
+    def put(self, file: TargetFile, new: MergedFile, rows: pa.RecordBatch | pa.Table) -> None:
+        """Writes rows that were merged already."""
+        if self.movable and rows.num_rows:
+            stays = self._stays(file, rows)
+            if not pc.all(stays).as_py():
+                self._inserted.write(rows.filter(pc.invert(stays)))
+                rows = rows.filter(stays)
+        if rows.num_rows:
+            new.write(rows)
+
+    def _stays(self, file: TargetFile, rows: pa.RecordBatch | pa.Table) -> pa.Array:
+        stays = pa.array(np.ones(rows.num_rows, dtype=bool))
+        for name, value in partition_constants(file.partition, self._schema).items():
+            column = rows.column(name)
+            same = pc.is_null(column) if not value.is_valid else pc.fill_null(pc.equal(column, value), False)
+            stays = pc.and_(same, stays)
+        return stays.combine_chunks() if isinstance(stays, pa.ChunkedArray) else stays
+
+
+def can_move(target: MergeTarget, rule: MergeRule) -> bool:
+    """Whether an update can change the partition that a row belongs to."""
+    changed = target.spec.schema.names if rule.update_columns is None else rule.update_columns
+    return any(name in changed and name not in rule.keys for name in target.spec.partition_by)
+
+
+def merged(batch: pa.RecordBatch, places: Codes, rows: pa.Table, rule: MergeRule) -> pa.RecordBatch | pa.Table:
+    """The batch with source rows at the places given; without the other rows, if the strategy deletes them."""
+    if not len(places):
+        return batch.slice(0, 0) if rule.strategy.deletes else batch
+    count = batch.num_rows
+    own = np.arange(count)
+    taken = own.copy()
+    taken[places] = count + np.arange(len(places))
+    if rule.strategy.deletes:
+        own, taken = own[places], taken[places]
+    columns = []
+    for field in batch.schema:
+        column = batch.column(field.name)
+        if rule.update_columns is None or field.name in rule.update_columns:
+            both = pa.concat_arrays([column, *rows.column(field.name).chunks])
+            columns.append(both.take(pa.array(taken)))
+        else:
+            columns.append(column.take(pa.array(own)) if rule.strategy.deletes else column)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

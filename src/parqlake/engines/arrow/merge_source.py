@@ -1,0 +1,240 @@
+"""The source of a merge: checked, one row for each key, in parts that fit in memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from parqlake.core.merging.conforming import conform
+from parqlake.core.merging.model import DuplicateKeysWarning, MergeRule
+from parqlake.core.merging.validation import check_not_null
+from parqlake.engines.arrow.merge_keys import Codes, KeyIndex, key_arrays, key_hashes
+from parqlake.engines.arrow.spill import Piece, SpillFile
+
+_PIECES = 8
+_MAX_PARTS = 1024
+Bounds = dict[str, tuple[pa.Scalar, pa.Scalar]]
+
+
+class SourcePart:
+    """Source rows that are matched together: one row for each key, in the order of the source."""
+
+    def __init__(self, rows: pa.Table, rule: MergeRule) -> None:
+        """Takes rows of the working schema, without NULL keys, and drops all but one of each key."""
+        self._index = KeyIndex(key_arrays(rows, rule.keys))
+        self.duplicates = rows.num_rows - self._index.count
+        """Rows that were dropped."""
+        self._places: Codes | None = None
+        if self.duplicates:
+            winners = _winners(rows, rule, self._index)
+            order = np.argsort(winners)
+            self._places = np.empty(len(order), dtype=np.int64)
+            self._places[order] = np.arange(len(order))
+            rows = rows.take(pa.array(winners[order]))
+        self.rows = rows.combine_chunks()
+
+    def find(self, columns: list[pa.Array]) -> Codes:
+        """The row of `rows` that has the key, -1 where none has."""
+        codes = self._index.find(columns)
+        return codes if self._places is None else np.where(codes < 0, -1, self._places[codes])
+
+
+class MergeSource:
+    """All rows of a source, read once: in memory, or in parts by the hash of the key on local disk."""
+
+    def __init__(
+        self, rule: MergeRule, schema: pa.Schema, *, memory_bytes: int, spill_folder: str | None = None
+    ) -> None:
+        """Reads nothing yet; `schema` is the working one."""
+        self._rule = rule
+        self._schema = schema
+        self._memory_bytes = max(1, memory_bytes)
+        self._raw = SpillFile(schema, spill_folder)
+        self._parted = SpillFile(schema, spill_folder)
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = self._total_bytes = 0
+        self._raw_pieces: list[Piece] = []
+        self._part_pieces: list[list[Piece]] = []
+        self._bounds = KeyBounds(rule)
+        self.duplicates = 0
+        """Rows dropped so far because another row has their key."""
+
+    @property
+    def part_count(self) -> int:
+        """How many parts there are."""
+        return len(self._part_pieces) or 1
+
+    @property
+    def bounds(self) -> Bounds:
+        """See `KeyBounds`."""
+        return self._bounds.found
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Reads and checks all rows; raises before anything is written."""
+        for batch in checked(batches, self._rule, self._schema):
+            self._bounds.note(batch)
+            self._waiting.append(batch)
+            self._waiting_bytes += batch.nbytes
+            self._total_bytes += batch.nbytes
+            limit = self._memory_bytes // _PIECES if self._raw_pieces else self._memory_bytes
+            if self._waiting_bytes > limit:
+                self._put_aside()
+        if self._raw_pieces:
+            self._put_aside()
+            self._take_apart()
+
+    def part_numbers(self, columns: list[pa.Array]) -> Codes:
+        """The part in which each row's key would be."""
+        return (key_hashes(columns) % np.uint64(self.part_count)).astype(np.int64)
+
+    def part(self, number: int) -> SourcePart:
+        """The rows of one part."""
+        if not self._part_pieces:
+            table = pa.Table.from_batches(self._waiting, schema=self._schema)
+            self._waiting = []
+            part = SourcePart(table, self._rule)
+        else:
+            part = self._joined(self._part_pieces[number])
+        self.duplicates += part.duplicates
+        return part
+
+    def close(self) -> None:
+        """Deletes what was put aside."""
+        self._raw.close()
+        self._parted.close()
+
+    def _joined(self, pieces: list[Piece]) -> SourcePart:
+        """Drops duplicates while it reads, so that a key that occurs a million times takes the room of one."""
+        rows = self._schema.empty_table()
+        duplicates = 0
+        waiting: list[pa.RecordBatch] = []
+        waiting_bytes = 0
+        for number, piece in enumerate(pieces, start=1):
+            waiting.append(self._parted.read(piece))
+            waiting_bytes += waiting[-1].nbytes
+            if waiting_bytes > self._memory_bytes // 2 or number == len(pieces):
+                part = SourcePart(pa.concat_tables([rows, pa.Table.from_batches(waiting)]), self._rule)
+                rows, duplicates = part.rows, duplicates + part.duplicates
+                waiting, waiting_bytes = [], 0
+        part = SourcePart(rows, self._rule)
+        part.duplicates = duplicates
+        return part
+
+    def _put_aside(self) -> None:
+        if self._waiting:
+            self._raw_pieces += self._raw.write(pa.Table.from_batches(self._waiting))
+        self._waiting = []
+        self._waiting_bytes = 0
+
+    def _take_apart(self) -> None:
+        count = min(_MAX_PARTS, 2 * self._total_bytes // self._memory_bytes + 1)
+        self._part_pieces = [[] for _ in range(count)]
+        for piece in self._raw_pieces:
+            table = pa.Table.from_batches([self._raw.read(piece)])
+            numbers = self.part_numbers(key_arrays(table, self._rule.keys))
+            for number, rows in split(table, numbers):
+                self._part_pieces[number] += self._parted.write(rows)
+        self._raw.close()
+
+
+class KeyBounds:
+    """Lowest and highest value of each key column that has an order; nothing while there are no rows."""
+
+    def __init__(self, rule: MergeRule) -> None:
+        """Has seen no row yet."""
+        self._keys = rule.keys
+        self.found: Bounds = {}
+
+    def note(self, batch: pa.RecordBatch) -> None:
+        """Looks at more rows."""
+        for name in self._keys:
+            column = batch.column(name)
+            if batch.num_rows and bounded(column.type):
+                own = pc.min_max(column)
+                low, high = self.found.get(name, (own["min"], own["max"]))
+                self.found[name] = (_least(low, own["min"]), _greatest(high, own["max"]))
+
+
+def checked(batches: Iterable[pa.RecordBatch], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The source's batches in the working schema; raises for NULL keys and for values that do not fit."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        for name in rule.keys:
+            check_not_null("source", name, batch.column(batch.schema.get_field_index(name)).null_count)
+        yield conform(batch, schema)
+
+
+def warn_of_duplicates(rule: MergeRule, duplicates: int, stacklevel: int) -> None:
+    """Warns if source rows were dropped by a rule that the caller did not choose."""
+    if duplicates and rule.warns:
+        warnings.warn(
+            f"the source holds {duplicates} more rows than keys ({', '.join(rule.keys)}); of rows with the same key "
+            'the last one was taken: use strategy="deduplicate" or dedup_order_by to say that this is meant',
+            DuplicateKeysWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def bounded(type_: pa.DataType) -> bool:
+    """Whether bounds of the type can be trusted: not those of floats, which leave NaN out."""
+    t = pa.types
+    return bool(
+        t.is_integer(type_)
+        or t.is_date32(type_)
+        or t.is_decimal128(type_)
+        or (t.is_timestamp(type_) and type_.unit != "ns")
+        or t.is_string(type_)
+        or t.is_large_string(type_)
+        or t.is_binary(type_)
+        or t.is_large_binary(type_)
+    )
+
+
+def split(table: pa.Table, numbers: Codes) -> Iterator[tuple[int, pa.Table]]:
+    """Takes a table apart by a number for each row; rows keep their order."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    rows = table.take(pa.array(order))
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    ends = np.append(starts[1:], len(ordered))
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield int(ordered[start]), rows.slice(start, end - start)
+
+
+def _winners(rows: pa.Table, rule: MergeRule, index: KeyIndex) -> Codes:
+    """The row to take for each key: the highest by the columns of the rule, the last of equals."""
+    winners = np.empty(index.count, dtype=np.int64)
+    order = _ordered(rows, rule.dedup_order_by) if rule.dedup_order_by else np.arange(rows.num_rows)
+    winners[index.codes[order]] = order  # of several values for one place the last stays
+    return winners
+
+
+def _ordered(rows: pa.Table, columns: tuple[str, ...]) -> Codes:
+    """Rows from low to high; NULL is the lowest, NaN the highest, equals stay in order."""
+    arrays: dict[str, Any] = {}
+    sort_keys: list[tuple[str, str, str]] = []
+    for number, name in enumerate(columns):
+        (column,) = key_arrays(rows, [name])
+        if pa.types.is_floating(column.type):
+            arrays[f"nan{number}"] = pc.fill_null(pc.is_nan(column), False).cast(pa.int8())
+            sort_keys.append((f"nan{number}", "ascending", "at_start"))
+        arrays[f"value{number}"] = column
+        sort_keys.append((f"value{number}", "ascending", "at_start"))
+    arrays["row"] = pa.array(np.arange(rows.num_rows))
+    sort_keys.append(("row", "ascending", "at_start"))
+    order = pc.sort_indices(pa.table(arrays), sort_keys=sort_keys)
+    return np.asarray(order.to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _least(one: pa.Scalar, other: pa.Scalar) -> pa.Scalar:
+    return one if pc.less_equal(one, other).as_py() else other
+
+
+def _greatest(one: pa.Scalar, other: pa.Scalar) -> pa.Scalar:
+    return one if pc.greater_equal(one, other).as_py() else other
