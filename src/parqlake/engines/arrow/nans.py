@@ -66,6 +66,8 @@ def _nan_leaves(values: Any, type_: pa.DataType, first: int) -> Iterator[int]:
 def _has_nan(values: Any) -> bool:
     # A sum is three times cheaper than looking at every value, and is NaN if one of them is
     # (or if infinities of both signs meet, which the second look tells apart).
+    if pa.types.is_float16(values.type):
+        values = pc.cast(values, pa.float32())  # there is no sum of halves
     total = pc.sum(values).as_py()
     if total is None or total == total:  # noqa: PLR0124  only NaN differs from itself
         return False
