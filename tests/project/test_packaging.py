@@ -32,7 +32,7 @@ def test_wheel_is_typed_and_holds_every_module(wheel: Path, root: Path) -> None:
 
 def test_wheel_holds_nothing_else(wheel: Path) -> None:
     tops = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"parqlake"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"parqlake", "pyspark_parqlake"}
 
 
 def test_wheel_says_what_it_is(wheel: Path) -> None:
