@@ -19,7 +19,7 @@ _SAMPLE_ROWS = 8 * 1024
 _FEWEST_ROWS = 1024
 """A smaller sample says nothing, and a smaller file does not matter."""
 _MOSTLY_DIFFERENT = 0.85
-"""Of so many rows, this share is different if there are some 25,000 values to choose from; a dictionary of fewer pays."""
+"""Of so many rows, this share is different if there are some 25,000 values; a dictionary of fewer pays."""
 
 
 def writer_encodings(table: pa.Table) -> dict[str, Any]:
