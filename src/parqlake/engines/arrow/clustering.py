@@ -1,0 +1,106 @@
+"""Clustering with PyArrow: rows laid out along a curve over several columns, in files that do not overlap.
+
+Three passes with bounded memory: a sample tells the ranks of the columns and where ranges of codes begin; all rows go
+to their ranges, on local disk; the ranges are sorted, one after the other, and written as one stream that is cut at the
+rows planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+import uuid_utils
+
+from parqlake.core.clustering import Curve, clustering_mark
+from parqlake.core.maintenance import FileInfo
+from parqlake.core.ports import Store
+from parqlake.engines.arrow.cluster_codes import plan_codes
+from parqlake.engines.arrow.cluster_ranges import CodeRanges, range_bytes
+from parqlake.engines.arrow.cluster_sample import check_columns
+from parqlake.engines.arrow.rewrite_output import OutputFiles
+from parqlake.engines.arrow.rewrite_source import SourceFiles
+from parqlake.engines.arrow.rewriting import DEFAULT_MEMORY_BYTES, check_options, planned_rows
+
+
+def cluster_files(
+    store: Store,
+    sources: Sequence[str],
+    new_path: Callable[[], str],
+    *,
+    columns: Sequence[str],
+    schema: pa.Schema,
+    rows: Sequence[int],
+    compression: str,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    curve: Curve = Curve.HILBERT,
+    metadata: Mapping[bytes, bytes] | None = None,
+) -> list[FileInfo]:
+    """Writes all rows of the sources to new files, ordered along the curve over the columns; deletes nothing else.
+
+    Rows are sorted by (code, columns), NULLs last, across all new files: their ranges of codes meet but do not
+    overlap. One column is a plain sort. The footers carry a mark of the columns, the curve and this call.
+    The new files are durable when the call returns; if it raises, none of them is left.
+
+    Args:
+        store: where all files lie.
+        sources: paths relative to the store's root.
+        new_path: gives the path of the next new file, relative to the store's root.
+        columns: 1 to 8 columns to cluster by.
+        schema: of the new files, as in `rewrite_files`.
+        rows: rows of each new file; together as many as the sources hold.
+        compression: snappy, zstd, gzip, lz4, brotli or none.
+        memory_bytes: about how much memory to use; what does not fit goes to the system's temporary folder.
+        curve: Hilbert or Morton.
+        metadata: entries for the new files' footers, beside those of the schema; may hold another mark.
+
+    Returns:
+        The new files, in order.
+
+    Raises:
+        ColumnNotFoundError: there is no such column.
+        UnsupportedTypeError: a column has no order.
+        Everything that `rewrite_files` raises.
+    """
+    check_options(schema=schema, compression=compression, memory_bytes=memory_bytes)
+    check_columns(columns, schema)
+    found = SourceFiles(store, sources, schema, memory_bytes=memory_bytes)
+    output = OutputFiles(
+        store,
+        new_path,
+        schema=schema,
+        rows=planned_rows(rows, found.rows),
+        compression=compression,
+        memory_bytes=memory_bytes,
+        metadata=new_mark(columns, curve, len(rows)) | dict(metadata or {}),
+        taken=sources,
+    )
+    try:
+        _lay_out(found, output, columns, curve, memory_bytes)
+        return output.finish()
+    except BaseException:
+        output.abandon()
+        raise
+
+
+def new_mark(columns: Sequence[str], curve: Curve, files: int) -> dict[bytes, bytes]:
+    """The footer entry of files that are laid out together, unlike that of any other call."""
+    return clustering_mark(columns, curve, run=str(uuid_utils.uuid7()), files=files)
+
+
+def _lay_out(
+    sources: SourceFiles, output: OutputFiles, columns: Sequence[str], curve: Curve, memory_bytes: int
+) -> None:
+    """Passes rows from the sources through ranges to the output."""
+    if not sources.rows:
+        return
+    layout = plan_codes(sources, columns, curve, range_bytes(memory_bytes), memory_bytes=memory_bytes)
+    ranges = CodeRanges(layout.schema, len(layout.cuts) + 1, layout.order, memory_bytes=memory_bytes)
+    own = list(range(len(sources.working)))
+    try:
+        for batch, parts in layout.coded(sources.batches()):
+            ranges.push(batch, parts)
+        for batch in ranges.in_order():
+            output.write(batch.select(own))
+    finally:
+        ranges.close()

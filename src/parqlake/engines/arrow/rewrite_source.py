@@ -1,0 +1,235 @@
+"""The files that a rewrite reads: footers first, to refuse what does not fit, then rows, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from parqlake.core.errors import DataCorruptionError, InvalidOptionError, ParqlakeError
+from parqlake.core.os_errors import store_error
+from parqlake.core.ports import Store
+from parqlake.engines.arrow.rewrite_schema import check_fits, to_working, working_schema
+
+BATCH_ROWS = 65_536
+_BATCHES_IN_MEMORY = 16
+_SPANS_IN_MEMORY = 8
+_FOOTERS_IN_MEMORY = 16
+_PROBE_ROWS = 512
+_SHORT_ROWS = 16 * 1024
+_FOOTER_THREADS = 8
+_LEAST_BUFFER, _MOST_BUFFER = 4096, 1024 * 1024
+_BYTES_PER_FOOTER_BYTE = 4
+"""A footer takes more in memory than in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file, seen through its footer."""
+
+    path: str
+    rows: int
+    footer_bytes: int
+    footer: Any
+    """The footer itself, or None where all together would take too much memory."""
+
+
+class SourceFiles:
+    """The rows of several files, in order, in the working schema; memory is bounded by batches.
+
+    Page checksums are verified: a rewrite must not make damaged rows look sound.
+    """
+
+    def __init__(self, store: Store, paths: Sequence[str], schema: pa.Schema, *, memory_bytes: int) -> None:
+        """Reads all footers; raises if a file does not fit the schema, is damaged, or is given twice."""
+        if len(set(paths)) != len(paths):
+            twice = next(path for path in paths if list(paths).count(path) > 1)
+            raise InvalidOptionError(f'source "{twice}" is given twice, its rows would be doubled; give it once')
+        self._store = store
+        self._filesystem = store.arrow_filesystem()
+        self._memory_bytes = memory_bytes
+        self.schema = schema
+        self.working = working_schema(schema)
+        self.files = self._read_footers(paths)
+        self.rows = sum(file.rows for file in self.files)
+        self._width: int | None = None
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that a row takes in memory, as the longest files' first rows show; at least 1."""
+        if self._width is None:
+            self._width = _fixed_width(self.working)
+            for file in sorted(self.files, key=lambda file: -file.rows)[:3]:
+                with self._reading(file), self._open(file, span_bytes=0) as parquet:
+                    self._width = max(self._width, self._probe(file, parquet, self.working))
+        return self._width
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows, or some of the columns, in working types; each batch of one file."""
+        working = self.working if columns is None else pa.schema([self.working.field(name) for name in columns])
+        for file in self.files:
+            yield from self._batches(file, working)
+
+    def rows_at(self, positions: npt.NDArray[np.int64], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows at these places, counted through all files; reads only row groups that hold some.
+
+        Args:
+            positions: ascending.
+            columns: which columns to read.
+        """
+        working = pa.schema([self.working.field(name) for name in columns])
+        start = 0
+        for file in self.files:
+            first, last = np.searchsorted(positions, [start, start + file.rows])
+            if first < last:
+                yield from self._picked(file, positions[first:last] - start, working)
+            start += file.rows
+
+    def _picked(
+        self, file: SourceFile, positions: npt.NDArray[np.int64], working: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        with self._reading(file), self._open(file, span_bytes=0) as parquet:
+            size = self._batch_rows(self._row_width(file, parquet, working))
+            start = 0
+            for group in range(parquet.metadata.num_row_groups):
+                rows = parquet.metadata.row_group(group).num_rows
+                first, last = np.searchsorted(positions, [start, start + rows])
+                place = start
+                if first < last:
+                    for batch in parquet.iter_batches(size, row_groups=[group], columns=working.names):
+                        one, end = np.searchsorted(positions, [place, place + batch.num_rows])
+                        picked = pa.array(positions[one:end] - place)
+                        place += batch.num_rows
+                        if len(picked):
+                            yield to_working(batch, self.schema, working, file.path).take(picked)
+                start += rows
+
+    def _batches(self, file: SourceFile, working: pa.Schema) -> Iterator[pa.RecordBatch]:
+        if not file.rows:
+            return
+        span_bytes = self._memory_bytes // _SPANS_IN_MEMORY
+        seen = 0
+        names = None if working is self.working else working.names
+        with self._reading(file), self._open(file, span_bytes=span_bytes) as parquet:
+            size = self._batch_rows(self._row_width(file, parquet, working))
+            for span in _spans(parquet.metadata, span_bytes):
+                for batch in parquet.iter_batches(size, row_groups=span, columns=names):
+                    seen += batch.num_rows
+                    yield to_working(batch, self.schema, working, file.path)
+        if seen != file.rows:
+            raise DataCorruptionError(
+                f'"{file.path}" holds {seen} rows, but its footer says {file.rows}; restore it from a copy'
+            )
+
+    def _batch_rows(self, width: int) -> int:
+        return max(1, min(BATCH_ROWS, self._memory_bytes // _BATCHES_IN_MEMORY // max(width, 1)))
+
+    def _row_width(self, file: SourceFile, parquet: Any, working: pa.Schema) -> int:
+        """Bytes of a row in memory; short files are taken to be like the longest, which saves a look at each."""
+        return self.row_bytes if file.rows <= _SHORT_ROWS else self._probe(file, parquet, working)
+
+    def _probe(self, file: SourceFile, parquet: Any, working: pa.Schema) -> int:
+        """Bytes of a row in memory: what the types and the footer say, or more if the first rows take more.
+
+        A footer counts encoded bytes, which for values that come again and again is next to nothing.
+        """
+        width = _fixed_width(working)
+        groups = map(parquet.metadata.row_group, range(parquet.metadata.num_row_groups))
+        number, first = next(((n, group) for n, group in enumerate(groups) if group.num_rows), (0, None))
+        if first is None or all(_is_fixed(field.type) for field in working):
+            return width
+        width = max(width, int(first.total_byte_size * len(working) // len(self.working) // first.num_rows))
+        if file.rows <= _PROBE_ROWS:
+            return width
+        size = min(_PROBE_ROWS, self._batch_rows(width))
+        rows = next(parquet.iter_batches(size, row_groups=[number], columns=working.names))
+        return max(width, int(to_working(rows, self.schema, working, file.path).nbytes // rows.num_rows))
+
+    def _read_footers(self, paths: Sequence[str]) -> list[SourceFile]:
+        with ThreadPoolExecutor(_FOOTER_THREADS if not self._store.is_local else 1) as pool:
+            found = []
+            held = 0
+            for file in pool.map(self._read_footer, paths):
+                held += file.footer_bytes * _BYTES_PER_FOOTER_BYTE
+                keep = held <= self._memory_bytes // _FOOTERS_IN_MEMORY
+                found.append(file if keep else SourceFile(file.path, file.rows, file.footer_bytes, None))
+            return found
+
+    def _read_footer(self, path: str) -> SourceFile:
+        file = SourceFile(path, 0, 0, None)
+        with self._reading(file), self._open(file, span_bytes=0) as parquet:
+            check_fits(path, parquet.schema_arrow, self.schema)
+            footer = parquet.metadata
+            return SourceFile(path, footer.num_rows, footer.serialized_size, footer)
+
+    @contextmanager
+    def _open(self, file: SourceFile, *, span_bytes: int) -> Iterator[Any]:
+        """Opens the file; row groups of up to `span_bytes` are fetched at once, larger ones piece by piece."""
+        whole = span_bytes > 0 and file.footer is not None and _largest(file.footer) <= span_bytes
+        columns = len(self.schema) if file.footer is None else file.footer.num_columns
+        buffer = self._memory_bytes // _SPANS_IN_MEMORY // max(columns, 1)
+        with pq.ParquetFile(
+            self._store.full_path(file.path),
+            filesystem=self._filesystem,
+            metadata=file.footer,
+            pre_buffer=whole,
+            buffer_size=0 if whole else max(_LEAST_BUFFER, min(_MOST_BUFFER, buffer)),
+            page_checksum_verification=True,
+        ) as parquet:
+            yield parquet
+
+    @contextmanager
+    def _reading(self, file: SourceFile) -> Iterator[None]:
+        """Turns what goes wrong while a file is read into errors that name it."""
+        try:
+            yield
+        except ParqlakeError:
+            raise
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise _damaged(file.path, error) from error
+        except OSError as error:
+            if type(error) is OSError and error.errno is None:  # Parquet's own complaints come as these
+                raise _damaged(file.path, error) from error
+            raise store_error(error, "read", file.path, writing=False) from error
+
+
+def _damaged(path: str, error: Exception) -> DataCorruptionError:
+    return DataCorruptionError(f'"{path}" is damaged, or no Parquet file ({error}); restore it from a copy')
+
+
+def _largest(footer: Any) -> int:
+    return max((footer.row_group(number).total_byte_size for number in range(footer.num_row_groups)), default=0)
+
+
+def _spans(footer: Any, span_bytes: int) -> Iterator[list[int]]:
+    """Row groups that are read in one go: one after the other until they are worth a read."""
+    span: list[int] = []
+    size = 0
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number).total_byte_size
+        if span and size + group > span_bytes:
+            yield span
+            span, size = [], 0
+        span.append(number)
+        size += group
+    if span:
+        yield span
+
+
+def _is_fixed(type_: pa.DataType) -> bool:
+    try:
+        return bool(type_.bit_width > 0)
+    except ValueError:
+        return False
+
+
+def _fixed_width(schema: pa.Schema) -> int:
+    bits = sum(field.type.bit_width if _is_fixed(field.type) else 32 for field in schema)
+    return max(1, bits // 8)

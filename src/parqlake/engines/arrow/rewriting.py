@@ -1,0 +1,95 @@
+"""Rewriting files with PyArrow: the same rows in the same order, in files of other lengths or with another codec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from parqlake.core.errors import InvalidOptionError
+from parqlake.core.maintenance import FileInfo
+from parqlake.core.ports import Store
+from parqlake.engines.arrow.rewrite_output import CODECS, OutputFiles
+from parqlake.engines.arrow.rewrite_schema import check_schema
+from parqlake.engines.arrow.rewrite_source import SourceFiles
+
+DEFAULT_MEMORY_BYTES = 512 * 1024 * 1024
+
+
+def rewrite_files(
+    store: Store,
+    sources: Sequence[str],
+    new_path: Callable[[], str],
+    *,
+    schema: pa.Schema,
+    rows: Sequence[int] | None,
+    compression: str,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    metadata: Mapping[bytes, bytes] | None = None,
+) -> list[FileInfo]:
+    """Streams the rows of the sources, in order, into new files of exactly the rows given; deletes nothing else.
+
+    The new files are durable when the call returns; if it raises, none of them is left.
+
+    Args:
+        store: where all files lie.
+        sources: paths relative to the store's root.
+        new_path: gives the path of the next new file, relative to the store's root.
+        schema: of the new files: field order, types, nullability and metadata. Sources may differ from it in the
+            order of columns and in how text, lists and dictionaries are encoded.
+        rows: rows of each new file; together as many as the sources hold. None makes one file.
+        compression: snappy, zstd, gzip, lz4, brotli or none.
+        memory_bytes: about how much memory to use.
+        metadata: entries for the new files' footers, beside those of the schema.
+
+    Returns:
+        The new files, in order.
+
+    Raises:
+        InvalidOptionError: an option makes no sense, or `rows` does not fit the sources.
+        SchemaMismatchError: a source has other columns or types, or NULLs where the schema allows none.
+        DataCorruptionError: a source is damaged.
+        StoreError: a file cannot be read or written.
+    """
+    check_options(schema=schema, compression=compression, memory_bytes=memory_bytes)
+    found = SourceFiles(store, sources, schema, memory_bytes=memory_bytes)
+    output = OutputFiles(
+        store,
+        new_path,
+        schema=schema,
+        rows=planned_rows(rows, found.rows),
+        compression=compression,
+        memory_bytes=memory_bytes,
+        metadata=metadata,
+        taken=sources,
+    )
+    try:
+        for batch in found.batches():
+            output.write(batch)
+        return output.finish()
+    except BaseException:
+        output.abandon()
+        raise
+
+
+def check_options(*, schema: pa.Schema, compression: str, memory_bytes: int) -> None:
+    """Raises `InvalidOptionError` for options that make no sense."""
+    check_schema(schema)
+    if compression.lower() not in CODECS:
+        raise InvalidOptionError(f"compression {compression!r} is not known; use one of: {', '.join(CODECS)}")
+    if memory_bytes <= 0:
+        raise InvalidOptionError(f"memory_bytes is {memory_bytes}; it must be > 0")
+
+
+def planned_rows(rows: Sequence[int] | None, total: int) -> list[int]:
+    """The rows of each new file; `InvalidOptionError` unless they make up the total."""
+    if rows is None:
+        return [total]
+    if any(count < 0 for count in rows):
+        raise InvalidOptionError(f"rows holds {min(rows)}; give counts >= 0")
+    if sum(rows) != total:
+        raise InvalidOptionError(
+            f"rows makes {sum(rows)} rows in {len(rows)} files, but the sources hold {total}; "
+            "plan again from the files as they are"
+        )
+    return list(rows)

@@ -1,0 +1,161 @@
+"""Clustering with DuckDB: it sorts the ranges of codes, one after the other, within its limit of memory.
+
+The codes are those that PyArrow uses, from the same functions, so that both engines lay rows out alike. PyArrow reads,
+because DuckDB verifies no page checksums, and writes, because DuckDB's files forget zones, wide types and what may be
+NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from parqlake.core.clustering import Curve
+from parqlake.core.errors import StoreError
+from parqlake.core.maintenance import FileInfo
+from parqlake.core.ports import Store
+from parqlake.engines.arrow import clustering as arrow_clustering
+from parqlake.engines.arrow.cluster_codes import CodePlan, plan_codes
+from parqlake.engines.arrow.cluster_ranges import CodeRanges
+from parqlake.engines.arrow.cluster_sample import check_columns
+from parqlake.engines.arrow.clustering import new_mark
+from parqlake.engines.arrow.rewrite_output import OutputFiles
+from parqlake.engines.arrow.rewrite_source import BATCH_ROWS, SourceFiles
+from parqlake.engines.arrow.rewriting import DEFAULT_MEMORY_BYTES, check_options, planned_rows
+from parqlake.engines.duck.cluster_connection import carrier_type, sort_connection
+from parqlake.engines.duck.errors import mapped_error
+from parqlake.engines.duck.feed import Feed
+
+_SOURCE = "parqlake_rows"
+_BATCH_SHARE = 16
+_RANGES_IN_MEMORY = 3
+"""DuckDB 2.0 holds a block of every sorted run: with little memory it fails at data of its limit's size rather than
+go to disk. Measured with rows of 40 bytes to 20 kB, half of the limit is always sorted."""
+
+
+def cluster_files(
+    store: Store,
+    sources: Sequence[str],
+    new_path: Callable[[], str],
+    *,
+    columns: Sequence[str],
+    schema: pa.Schema,
+    rows: Sequence[int],
+    compression: str,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    curve: Curve = Curve.HILBERT,
+    metadata: Mapping[bytes, bytes] | None = None,
+) -> list[FileInfo]:
+    """Writes all rows of the sources to new files, ordered along the curve over the columns; deletes nothing else.
+
+    Promises what `parqlake.engines.arrow.clustering.cluster_files` does, with the same arguments and errors. Half of
+    the memory is DuckDB's, at least 32 MB. What DuckDB cannot do is left to PyArrow: a schema with a type whose values
+    it does not hold exactly, and a range of equal rows that is too long for it.
+    """
+    check_options(schema=schema, compression=compression, memory_bytes=memory_bytes)
+    check_columns(columns, schema)
+    found = SourceFiles(store, sources, schema, memory_bytes=memory_bytes // 2)
+    carriers = [carrier_type(field.type) for field in found.working]
+    if not found.rows or None in carriers:
+        return arrow_clustering.cluster_files(
+            store,
+            sources,
+            new_path,
+            columns=columns,
+            schema=schema,
+            rows=rows,
+            compression=compression,
+            memory_bytes=memory_bytes,
+            curve=curve,
+            metadata=metadata,
+        )
+    output = OutputFiles(
+        store,
+        new_path,
+        schema=schema,
+        rows=planned_rows(rows, found.rows),
+        compression=compression,
+        memory_bytes=memory_bytes // 2,
+        metadata=new_mark(columns, curve, len(rows)) | dict(metadata or {}),
+        taken=sources,
+    )
+    try:
+        for batch in _sorted_rows(found, columns, curve, memory_bytes):
+            output.write(batch)
+        return output.finish()
+    except BaseException:
+        output.abandon()
+        raise
+
+
+def _sorted_rows(
+    sources: SourceFiles, columns: Sequence[str], curve: Curve, memory_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """All rows in order: range after range, each sorted by DuckDB."""
+    half = max(1, memory_bytes // 2)
+    plan = plan_codes(sources, columns, curve, max(1, half // _RANGES_IN_MEMORY), memory_bytes=half)
+    step = max(1, min(BATCH_ROWS, half // _BATCH_SHARE // sources.row_bytes))
+    sorter = _Sorter(plan, [sources.working.get_field_index(name) for name in columns], sources.working, step)
+    ranges = CodeRanges(plan.schema, len(plan.cuts) + 1, plan.order, memory_bytes=half)
+    own = list(range(len(sources.working)))
+    try:
+        for batch, parts in plan.coded(sources.batches()):
+            ranges.push(batch, parts)
+        with sort_connection(half) as connection:
+            for batch in ranges.in_order(lambda rows: sorter.sort(connection, rows), sort_bytes=half // 2):
+                yield batch.select(own)
+    finally:
+        ranges.close()
+
+
+class _Sorter:
+    """Sorts rows in DuckDB. Columns have numbers for names there, since DuckDB tells no upper from lower case."""
+
+    def __init__(self, plan: CodePlan, columns: Sequence[int], working: pa.Schema, step: int) -> None:
+        fields = [pa.field(f"c{n}", carrier_type(field.type)) for n, field in enumerate(plan.schema)]
+        order = ([len(fields) - 1] if plan.order.has_code else []) + list(columns)
+        self._carrier = pa.schema(fields)
+        self._working = working
+        self._step = step
+        self._query = (
+            f"SELECT {', '.join(field.name for field in fields[: len(working)])} FROM {_SOURCE} "  # noqa: S608
+            f"ORDER BY {', '.join(f'c{place} ASC NULLS LAST' for place in order)}"
+        )
+
+    def sort(self, connection: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows in order, `step` at a time."""
+        import duckdb
+
+        carried = (_seen_as(batch, self._carrier) for batch in batches)
+        feed = Feed(pa.RecordBatchReader.from_batches(self._carrier, carried), self._carrier)
+        connection.register(_SOURCE, feed.reader())
+        count = 0
+        try:
+            for batch in connection.sql(self._query).to_arrow_reader(self._step):
+                count += batch.num_rows
+                yield _seen_as(batch, self._working)
+        except (duckdb.Error, pa.ArrowException) as error:
+            if feed.error is not None:
+                raise feed.error from None
+            raise mapped_error(error, "the temporary folder") from error
+        finally:
+            with suppress(duckdb.Error):
+                connection.unregister(_SOURCE)
+        if count != feed.rows:
+            raise StoreError(f'DuckDB sorted {count} of {feed.rows} rows; run it again, or use engine="pyarrow"')
+
+
+def _seen_as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns in the schema's types: moments by their bits, others by their values."""
+    columns = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        if column.type == field.type:
+            columns.append(column)
+        elif pa.types.is_timestamp(field.type):
+            columns.append(column.view(field.type))
+        else:
+            columns.append(column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
