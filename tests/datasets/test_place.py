@@ -11,7 +11,8 @@ import pytest
 from datasets_support import fill, overwrite, rows
 
 from parqlake.core.errors import InvalidOptionError, UnsafePathError
-from parqlake.datasets.place import Place, is_data_file
+from parqlake.core.maintenance.collect import is_data_path
+from parqlake.datasets.place import Place
 from parqlake.storage_options import AwsStorageOptions, LocalStorageOptions
 
 
@@ -103,4 +104,4 @@ def test_wrong_values_are_named(tmp_path: Path) -> None:
     ],
 )
 def test_what_readers_take_for_data(path: str, expected: bool) -> None:
-    assert is_data_file(path) is expected
+    assert is_data_path(path) is expected

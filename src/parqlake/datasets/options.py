@@ -66,5 +66,7 @@ def memory_bytes(memory_limit: Any) -> int:
     elif isinstance(memory_limit, str) and (found := _AMOUNT.fullmatch(memory_limit)):
         amount = float(found[1]) * _UNITS.get(found[2].upper(), 0)
     if amount < 1:
-        raise InvalidOptionError(f'memory_limit is {memory_limit!r}; give bytes that are > 0, or a text such as "512MB"')
+        raise InvalidOptionError(
+            f'memory_limit is {memory_limit!r}; give bytes that are > 0, or a text such as "512MB"'
+        )
     return int(amount)

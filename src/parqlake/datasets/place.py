@@ -10,6 +10,7 @@ import fsspec
 import pyarrow.fs
 
 from parqlake.core.errors import FileNotInStoreError, InvalidOptionError
+from parqlake.core.maintenance.collect import is_data_path
 from parqlake.core.ports import StoredFile
 from parqlake.storage_options import StorageOptions
 from parqlake.stores import FsspecStore, LocalStore, open_store
@@ -112,21 +113,7 @@ class Place:
         As for PyArrow and Spark, what begins with a dot or an underscore is hidden, be it file or folder; a partition
         folder such as `_day=1` is not. If a swap was interrupted, call `recover` first.
         """
-        return [file for file in self._store.list_files("") if is_data_file(file.path)]
-
-
-def is_data_file(path: str) -> bool:
-    """Whether readers take the path, relative to the dataset, for one of its files.
-
-    Example:
-        >>> is_data_file("day=1/part-0.parquet"), is_data_file("_old/part-0.parquet")
-        (True, False)
-    """
-    return path.endswith(".parquet") and not any(_is_hidden(part) for part in path.split("/"))
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+        return [file for file in self._store.list_files("") if is_data_path(file.path)]
 
 
 def _on(filesystem: Any, path: str | os.PathLike[str]) -> FsspecStore:

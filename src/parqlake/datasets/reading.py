@@ -8,20 +8,25 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from parqlake.core.errors import DataCorruptionError, InvalidOptionError, ParqlakeError, column_not_found
+from parqlake.core.errors import (
+    DataCorruptionError,
+    FileNotInStoreError,
+    InvalidOptionError,
+    ParqlakeError,
+    column_not_found,
+)
 from parqlake.core.os_errors import store_error
 from parqlake.core.partitioning import parse_partition_text
 from parqlake.datasets.hive import partition_values
 from parqlake.datasets.paths import AnyPath, found_at
 from parqlake.datasets.place import Place
-from parqlake.datasets.recovery import recover_before_reading
 from parqlake.datasets.schemas import common_schema
-from parqlake.datasets.survey import take_survey
+from parqlake.datasets.survey import recover_if_needed, take_survey
 
 _BATCH_ROWS = 65_536
+_TRIES = 8
 
 
 class StoredRows:
@@ -35,9 +40,9 @@ class StoredRows:
             DataCorruptionError: a file is no Parquet file, or is damaged.
             TypeMismatchError: the files have types that do not go together.
         """
-        place, name = found_at(path, filesystem)
-        self._url = place.url
-        self._dataset = _folder_dataset(place) if name is None else _file_dataset(place, name)
+        self._place, self._name = found_at(path, filesystem)
+        self._url = self._place.url
+        self._dataset = self._opened()
 
     @property
     def schema(self) -> pa.Schema:
@@ -47,8 +52,17 @@ class StoredRows:
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """All rows, of the columns asked for; only these are read."""
         names = self._names(columns)
+        for _ in range(_TRIES):
+            try:
+                with self._mapped():
+                    return self._dataset.to_table(columns=names)
+            except FileNotInStoreError:  # replaced since the directory was listed: what replaced it is there now
+                self._dataset = self._opened()
         with self._mapped():
             return self._dataset.to_table(columns=names)
+
+    def _opened(self) -> Any:
+        return _folder_dataset(self._place) if self._name is None else _file_dataset(self._place, self._name)
 
     def reader(self) -> pa.RecordBatchReader:
         """All rows as a stream; a few batches are in memory at a time."""
@@ -83,8 +97,8 @@ class StoredRows:
             raise DataCorruptionError(f'a file of "{self._url}" is damaged ({error}); restore it') from error
 
 
-def _folder_dataset(place: Place) -> ds.Dataset:
-    recover_before_reading(place)
+def _folder_dataset(place: Place) -> Any:
+    recover_if_needed(place)
     survey = take_survey(place)
     schema, _ = survey.schema()
     fragments = []
@@ -97,10 +111,10 @@ def _folder_dataset(place: Place) -> ds.Dataset:
             value = pc.field(name) == parse_partition_text(text, schema.field(name).type)
             known = value if known is None else known & value
         fragments.append(_fragment(place, file.path, known))
-    return ds.FileSystemDataset(fragments, schema, ds.ParquetFileFormat(), place.arrow_filesystem())
+    return _dataset(place, fragments, schema)
 
 
-def _file_dataset(place: Place, name: str) -> ds.Dataset:
+def _file_dataset(place: Place, name: str) -> Any:
     filesystem, path = place.arrow_filesystem(), place.full_path(name)
     try:
         with filesystem.open_input_file(path) as file:
@@ -109,12 +123,18 @@ def _file_dataset(place: Place, name: str) -> ds.Dataset:
         raise DataCorruptionError(f'"{name}" is no Parquet file or is damaged: {error}') from error
     except OSError as error:
         raise store_error(error, "read", name, writing=False) from error
-    return ds.FileSystemDataset(
-        [_fragment(place, name, None)], common_schema({name: own}), ds.ParquetFileFormat(), filesystem
-    )
+    return _dataset(place, [_fragment(place, name, None)], common_schema({name: own}))
+
+
+def _dataset(place: Place, fragments: Sequence[Any], schema: pa.Schema) -> Any:
+    import pyarrow.dataset as ds  # not above: it loads pandas
+
+    return ds.FileSystemDataset(fragments, schema, ds.ParquetFileFormat(), place.arrow_filesystem())
 
 
 def _fragment(place: Place, path: str, known: Any) -> Any:
+    import pyarrow.dataset as ds
+
     return ds.ParquetFileFormat().make_fragment(
         place.full_path(path), filesystem=place.arrow_filesystem(), partition_expression=known
     )

@@ -65,6 +65,25 @@ def dataset_schema(
     return schema, tuple(texts)
 
 
+def comparable(schema: pa.Schema) -> tuple[tuple[str, str], ...]:
+    """What tells files apart that cannot be put together: columns and types, however they are encoded or ordered.
+
+    Example:
+        >>> comparable(pa.schema({"a": pa.large_string()})) == comparable(pa.schema({"a": pa.string()}))
+        True
+    """
+    return tuple(sorted((field.name, _spelled(field.type)) for field in schema))
+
+
+def _spelled(type_: pa.DataType) -> str:
+    plain = plain_type(type_)
+    if pa.types.is_large_string(plain) or pa.types.is_string_view(plain):
+        return "string"
+    if pa.types.is_large_binary(plain) or pa.types.is_binary_view(plain):
+        return "binary"
+    return str(plain)
+
+
 def _merged(one: pa.Field, other: pa.Field, path: str, other_path: str) -> pa.Field:
     nullable = one.nullable or other.nullable
     if one.type == other.type:

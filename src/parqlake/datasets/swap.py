@@ -19,6 +19,7 @@ from parqlake.core.errors import (
     TransactionExpiredError,
     UnknownOutcomeError,
 )
+from parqlake.core.maintenance.collect import is_data_path
 from parqlake.core.ports import StoredFile
 from parqlake.datasets.claims import LEASE_SECONDS, Lease
 from parqlake.datasets.journal import (
@@ -34,7 +35,7 @@ from parqlake.datasets.journal import (
     work_folder,
 )
 from parqlake.datasets.naming import Naming
-from parqlake.datasets.place import Place, is_data_file
+from parqlake.datasets.place import Place
 from parqlake.datasets.recovery import recover_place, settle
 from parqlake.datasets.reservations import Reservations
 from parqlake.stores.paths import safe_folder, safe_path
@@ -211,7 +212,7 @@ class Swap:
 
     def _checked(self, final: str) -> str:
         final = safe_path(final)
-        if not is_data_file(final):
+        if not is_data_path(final):
             raise InvalidOptionError(
                 f'no reader would find a file called "{final}"; let it end in .parquet and not begin with . or _'
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -38,7 +38,7 @@ def write_one_file(place: Place, name: str, data: Any, *, codec: str) -> None:
         raise InvalidOptionError(f'"{place.url}/{name}" is a folder; give the name of a file in it')
     staged = f".{name}.{uuid_utils.uuid7().hex}.staged"
     try:
-        _write(store, staged, reader, reader.schema, codec)
+        write_file(store, staged, reader, reader.schema, codec)
         store.sync([staged])
         store.move(staged, name, replace=True)
         store.sync_names([name])
@@ -56,9 +56,9 @@ def write_dataset(
     with Swap(place, append=not overwrite) as swap:
         old = swap.files() if overwrite else []
         if isinstance(reader, pa.Table):
-            _write_pieces(swap, place.store, reader, max_rows, codec, naming)
+            _write_pieces(lambda: swap.stage_new(naming).path, place.store, reader, max_rows, codec)
         else:
-            _write_stream(swap, place.store, reader, max_rows, codec, naming)
+            _write_stream(lambda: swap.stage_new(naming).path, place.store, reader, max_rows, codec)
         swap.commit(remove=old)
 
 
@@ -69,15 +69,15 @@ def _opened(data: Any) -> pa.RecordBatchReader:
 
 
 def _write_pieces(
-    swap: Swap, store: FsspecStore, table: pa.Table, max_rows: int | None, codec: str, naming: Naming
+    new_path: Callable[[], str], store: FsspecStore, table: pa.Table, max_rows: int | None, codec: str
 ) -> None:
     """Writes slices of a table, which are no copies, several files at a time."""
     size = max_rows or max(1, table.num_rows)
     pieces = [table.slice(start, size) for start in range(0, table.num_rows, size)] or [table]
-    staged = [swap.stage_new(naming).path for _ in pieces]
+    staged = [new_path() for _ in pieces]
     with ThreadPoolExecutor(min(_MOST_THREADS, len(pieces))) as pool:
         work = [
-            pool.submit(_write, store, path, piece.to_reader(), table.schema, codec)
+            pool.submit(write_file, store, path, piece.to_reader(), table.schema, codec)
             for path, piece in zip(staged, pieces, strict=True)
         ]
         for done in work:
@@ -85,7 +85,7 @@ def _write_pieces(
 
 
 def _write_stream(
-    swap: Swap, store: FsspecStore, reader: pa.RecordBatchReader, max_rows: int | None, codec: str, naming: Naming
+    new_path: Callable[[], str], store: FsspecStore, reader: pa.RecordBatchReader, max_rows: int | None, codec: str
 ) -> None:
     """Writes rows as they come; a file is begun when there are rows for it, and one in any case."""
     batches = (batch for batch in reader if batch.num_rows)
@@ -93,7 +93,7 @@ def _write_stream(
     waiting = [] if first is None else [first]
     while True:
         rest = _Rest(itertools.chain(waiting, batches), max_rows)
-        _write(store, swap.stage_new(naming).path, rest.take(), reader.schema, codec)
+        write_file(store, new_path(), rest.take(), reader.schema, codec)
         waiting = rest.left()
         if not waiting:
             return
@@ -124,7 +124,7 @@ class _Rest:
         return [] if self._over is None else [self._over]
 
 
-def _write(store: FsspecStore, path: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, codec: str) -> None:
+def write_file(store: FsspecStore, path: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, codec: str) -> None:
     """Writes one Parquet file, row group by row group."""
     buffer = RowBuffer(max_rows=_ROW_GROUP_ROWS, max_bytes=_ROW_GROUP_BYTES)
     file = _File(store, path, schema, codec)

@@ -87,15 +87,19 @@ def has_codec(footer: Any, codec: str | None) -> bool:
 
 
 def is_data_path(relative: str) -> bool:
-    """Whether a path inside a dataset is a data file: ends in .parquet, and no segment begins with `_` or `.`.
+    """Whether a path inside a dataset is a data file: ends in .parquet, and no segment is hidden.
+
+    What begins with a dot or an underscore is hidden, be it file or folder; a partition folder such as `_day=1` is not.
 
     Example:
         >>> is_data_path("a=1/x.parquet"), is_data_path("_tmp/x.parquet"), is_data_path(".x.parquet")
         (True, False, False)
     """
-    segments = relative.split("/")
-    # Hive's folder of NULLs begins with its column's name, so it is data.
-    return relative.endswith(".parquet") and not any(segment[:1] in ("_", ".") for segment in segments)
+    return relative.endswith(".parquet") and not any(_is_hidden(segment) for segment in relative.split("/"))
+
+
+def _is_hidden(segment: str) -> bool:
+    return segment.startswith(".") or (segment.startswith("_") and "=" not in segment)
 
 
 def matches_partition(relative: str, partition_filter: str | Sequence[str] | None) -> bool:

@@ -151,6 +151,8 @@ def reading(file: TargetFile) -> Iterator[None]:
     except pa.ArrowException as error:
         raise DataCorruptionError(f'"{file.path}" is damaged ({error}); restore it from a copy') from error
     except OSError as error:
+        if type(error) is OSError and error.errno is None:  # how PyArrow reports a bad checksum or a broken page
+            raise DataCorruptionError(f'"{file.path}" is damaged ({error}); restore it from a copy') from error
         raise store_error(error, "read", file.path, writing=False) from error
 
 
