@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from spark_support import SCHEMA, keyed, rows
 
 import parqlake
 from parqlake.core.errors import InvalidOptionError, UnsupportedTypeError
 from parqlake.spark.reading import _through_python
 from parqlake.table.lake import Lake
 from parqlake.table.table import Table
-from spark_support import SCHEMA, keyed, rows
 
 PREDICATES = [
     None,
