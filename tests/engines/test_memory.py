@@ -21,7 +21,7 @@ def peak(engine: str, mode: str, rows: int) -> int:
 
 @pytest.mark.parametrize("mode", ["plain", "random", "clustered", "read"])
 def test_the_pyarrow_engine_stays_flat(mode: str) -> None:
-    small, large = peak("pyarrow", mode, 400_000), peak("pyarrow", mode, 1_600_000)  # 11 and 45 MB of rows
+    small, large = peak("pyarrow", mode, 800_000), peak("pyarrow", mode, 3_200_000)  # 22 and 90 MB of rows
     assert large < max(small * 1.5, 6 * MEGABYTE), f"{small:,} and {large:,} bytes"
     assert large < 24 * MEGABYTE
 
