@@ -10,22 +10,19 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import uuid_utils
 
-from parqlake.core.errors import ConstraintError, InvalidOptionError, ParqlakeError
-from parqlake.core.os_errors import store_error
+from parqlake.core.errors import InvalidOptionError
 from parqlake.datasets.naming import Naming
 from parqlake.datasets.place import Place
 from parqlake.datasets.swap import Swap
-from parqlake.engines.arrow.encodings import writer_encodings
+from parqlake.engines.arrow.open_parquet import OpenParquet
 from parqlake.engines.arrow.row_buffer import RowBuffer
 from parqlake.stores import FsspecStore
 from parqlake.table.sources import to_reader
 
 _ROW_GROUP_ROWS = 1024 * 1024
 _ROW_GROUP_BYTES = 64 * 1024 * 1024
-_LEVELS = {"zstd": 1}
 _MOST_THREADS = 4
 
 
@@ -127,7 +124,7 @@ class _Rest:
 def write_file(store: FsspecStore, path: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema, codec: str) -> None:
     """Writes one Parquet file, row group by row group."""
     buffer = RowBuffer(max_rows=_ROW_GROUP_ROWS, max_bytes=_ROW_GROUP_BYTES)
-    file = _File(store, path, schema, codec)
+    file = OpenParquet(store, path, schema, codec, shown=store.url)
     try:
         for batch in batches:
             if batch.num_rows:
@@ -137,52 +134,6 @@ def write_file(store: FsspecStore, path: str, batches: Iterable[pa.RecordBatch],
         while buffer.rows:
             file.write(buffer.pop())
         file.close()
-    except BaseException as error:
+    except BaseException:
         file.abandon()
-        if isinstance(error, pa.ArrowInvalid | pa.ArrowNotImplementedError | pa.ArrowTypeError):
-            raise ConstraintError(f"cannot write these rows as Parquet: {error}; cast or mend the column") from error
-        if isinstance(error, OSError) and not isinstance(error, ParqlakeError):
-            raise store_error(error, "write to", store.url, writing=True) from error
         raise
-
-
-class _File:
-    """One file under way; its encodings are chosen by its first rows."""
-
-    def __init__(self, store: FsspecStore, path: str, schema: pa.Schema, codec: str) -> None:
-        self._store, self._path, self._schema, self._codec = store, path, schema, codec
-        self._sink: Any = None
-        self._writer: Any = None
-
-    def write(self, table: pa.Table) -> None:
-        self._opened(table).write_table(table, row_group_size=max(1, table.num_rows))
-
-    def close(self) -> None:
-        self._opened(self._schema.empty_table()).close()
-        self._sink.close()
-
-    def abandon(self) -> None:
-        with suppress(Exception):
-            if self._writer is not None:
-                self._writer.close()
-        with suppress(Exception):
-            if self._writer is not None:
-                self._writer.is_open = False  # or it would try, and fail, again when it is collected
-        with suppress(Exception):
-            if self._sink is not None:
-                self._sink.close()
-
-    def _opened(self, first: pa.Table) -> Any:
-        if self._writer is None:
-            self._store.make_folders([self._path.rpartition("/")[0] or "."])
-            self._sink = self._store.arrow_filesystem().open_output_stream(self._store.full_path(self._path))
-            self._writer = pq.ParquetWriter(
-                self._sink,
-                self._schema,
-                compression="NONE" if self._codec == "none" else self._codec,
-                compression_level=_LEVELS.get(self._codec),
-                write_page_checksum=True,
-                store_schema=True,
-                **writer_encodings(first),
-            )
-        return self._writer

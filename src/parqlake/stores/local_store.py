@@ -20,7 +20,8 @@ from parqlake.stores.durable import fsync_folder, rename, sync_files, sync_names
 from parqlake.stores.fsspec_store import PROBE, FsspecStore, path_is_file, read_only
 from parqlake.stores.paths import safe_path
 
-_TRIES = 5
+_TRIES = 100
+"""How often an empty folder may be removed between its making and its first file; each try is one system call or two."""
 
 
 class LocalStore(FsspecStore):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parqlake.core.errors import UnsupportedTypeError
+from parqlake.core.keys import has_bytes_keys
 
 KeyArray = npt.NDArray[Any]
 
@@ -26,26 +27,13 @@ def is_orderable(type_: pa.DataType) -> bool:
         return is_orderable(type_.value_type)
     if isinstance(type_, pa.BaseExtensionType):
         return is_orderable(type_.storage_type)
-    return is_bytes(type_) or bool(
+    return has_bytes_keys(type_) or bool(
         pa.types.is_integer(type_)
         or pa.types.is_floating(type_)
         or pa.types.is_decimal(type_)
         or pa.types.is_boolean(type_)
         or pa.types.is_temporal(type_)
         or pa.types.is_null(type_)
-    )
-
-
-def is_bytes(type_: pa.DataType) -> bool:
-    """Whether values of the type are ordered as bytes."""
-    return bool(
-        pa.types.is_string(type_)
-        or pa.types.is_large_string(type_)
-        or pa.types.is_string_view(type_)
-        or pa.types.is_binary(type_)
-        or pa.types.is_large_binary(type_)
-        or pa.types.is_binary_view(type_)
-        or pa.types.is_fixed_size_binary(type_)
     )
 
 
@@ -85,7 +73,7 @@ def order_keys(values: pa.Array, width: int = 0) -> KeyArray:
     type_ = values.type
     if not len(values):
         return np.zeros(0, dtype=_key_type(type_, width))
-    if is_bytes(type_):
+    if has_bytes_keys(type_):
         return _fixed_bytes(values, width)
     if pa.types.is_decimal(type_):
         return _decimal_keys(values)
@@ -100,7 +88,7 @@ def order_keys(values: pa.Array, width: int = 0) -> KeyArray:
 
 
 def _key_type(type_: pa.DataType, width: int) -> str:
-    if is_bytes(type_):
+    if has_bytes_keys(type_):
         return f"S{max(width, 1)}"
     if pa.types.is_decimal(type_) and type_.precision > _INT64_DIGITS:
         return f"S{max(type_.bit_width, 128) // 8}"

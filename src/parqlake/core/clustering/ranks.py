@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parqlake.core.clustering.curves import Codes, Curve, curve_codes
-from parqlake.core.clustering.order_keys import KeyArray, is_bytes, order_keys, plain
+from parqlake.core.clustering.order_keys import KeyArray, order_keys, plain
 from parqlake.core.errors import InvalidOptionError, column_not_found
+from parqlake.core.keys import has_bytes_keys
 
 MAX_COLUMNS = 8
 MAX_BITS = 16
@@ -68,7 +69,7 @@ class ColumnRanks:
         return np.append(self.ranks, np.uint32(self.null_rank))[self.steps(column)]
 
     def _search(self, values: pa.Array) -> npt.NDArray[np.int64]:
-        width = self.keys.dtype.itemsize if is_bytes(values.type) else 0
+        width = self.keys.dtype.itemsize if has_bytes_keys(values.type) else 0
         return np.searchsorted(self.keys, order_keys(values, width), side="right")
 
 
@@ -138,17 +139,17 @@ def _fit_column(name: str, column: pa.ChunkedArray, bits: int, steps: int) -> Co
     total = len(values)
     present = values.drop_null() if not pa.types.is_null(values.type) else values.slice(0, 0)
     null_share = (total - len(present)) / total if total else 0.0
-    keys = order_keys(present, min(_widest(present), _MAX_TEXT_BYTES) if is_bytes(present.type) else 0)
+    keys = order_keys(present, min(_widest(present), _MAX_TEXT_BYTES) if has_bytes_keys(present.type) else 0)
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     picks = _quantiles(ordered, steps)
     boundaries = present.take(pa.array(order[picks]))
-    if is_bytes(boundaries.type):
+    if has_bytes_keys(boundaries.type):
         low = present.take(pa.array(order[:1]))
         boundaries = _cut_text(low, boundaries)
-    width = _widest(boundaries) if is_bytes(boundaries.type) else 0
+    width = _widest(boundaries) if has_bytes_keys(boundaries.type) else 0
     bound_keys = order_keys(boundaries, width)
-    if is_bytes(boundaries.type):
+    if has_bytes_keys(boundaries.type):
         ordered = order_keys(present, width)[order]
     # The share of all rows, NULLs included, that lie below each boundary: where the boundary's rank begins.
     below = np.searchsorted(ordered, bound_keys, side="left") / max(total, 1)

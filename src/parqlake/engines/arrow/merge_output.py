@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from threading import Lock
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from parqlake.core.errors import ConstraintError, ParqlakeError
 from parqlake.core.merging.conforming import as_stored
 from parqlake.core.merging.model import AddedFile, MergeTarget, TargetFile
 from parqlake.core.merging.validation import plain_type
 from parqlake.core.names import partition_segment
-from parqlake.core.os_errors import store_error
 from parqlake.core.partitioning import parse_partition_text, partition_text
 from parqlake.engines.arrow.grouping import PartitionKey, group_rows
 from parqlake.engines.arrow.nans import NanFinder
+from parqlake.engines.arrow.open_parquet import OpenParquet
 from parqlake.engines.arrow.row_buffer import RowBuffer
 from parqlake.engines.arrow.spill import Piece, SpillFile
 from parqlake.engines.not_null import check_not_null
 
-_LEVELS = {"zstd": 1}
 _GROUPS_IN_MEMORY = 8
 """A row group is held, copied and encoded, for an old file and for inserted rows."""
 
@@ -36,7 +32,7 @@ class MergeOutput:
         self.target = target
         self.row_group_bytes = max(1, min(target.spec.row_group_bytes, memory_bytes // _GROUPS_IN_MEMORY))
         self.schema = target.file_schema
-        self.finder = NanFinder(_without_halves(self.schema))
+        self.finder = NanFinder(self.schema)
         self.added: list[AddedFile] = []
         self._paths: list[str] = []
         self._lock = Lock()
@@ -82,7 +78,8 @@ class MergedFile:
         spec = output.target.spec
         max_rows = min(spec.row_group_rows, spec.max_rows_per_file or spec.row_group_rows)
         self._buffer = RowBuffer(max_rows=max_rows, max_bytes=output.row_group_bytes)
-        self._path: str | None = None
+        self._path = ""
+        self._file: OpenParquet | None = None
         self._rows = 0
         self._nans: set[tuple[int, int]] = set()
         self._groups = 0
@@ -98,21 +95,15 @@ class MergedFile:
         """Writes what waits and finishes the file."""
         while self._buffer.rows:
             self._write_group(self._buffer.pop())
-        if even_if_empty and self._path is None:
+        if even_if_empty and self._file is None:
             self._open()
         self._finish()
 
     def abandon(self) -> None:
         """Closes the file, which the output deletes; never raises."""
-        if self._path is None:
-            return
-        with suppress(Exception):
-            self._writer.close()
-        with suppress(Exception):
-            self._writer.is_open = False  # or it would try, and fail, again when it is collected
-        with suppress(Exception):
-            self._sink.close()
-        self._path = None
+        if self._file is not None:
+            self._file.abandon()
+            self._file = None
 
     def _write_group(self, table: pa.Table) -> None:
         rows = as_stored(table, self._output.schema)
@@ -120,49 +111,31 @@ class MergedFile:
         limit = self._output.target.spec.max_rows_per_file if self._replaces is None else None
         if limit is not None and self._rows + rows.num_rows > limit:
             self._finish()
-        if self._path is None:
-            self._open()
+        file = self._file or self._open()
         self._nans.update((self._groups, leaf) for leaf in self._output.finder.find(rows))
-        with _mapped(str(self._path)):
-            self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
-            size = self._sink.tell()
+        file.write(rows)
         self._groups += 1
         self._rows += rows.num_rows
-        if self._replaces is None and size >= self._output.target.spec.target_file_bytes:
+        if self._replaces is None and file.size_bytes >= self._output.target.spec.target_file_bytes:
             self._finish()
 
-    def _open(self) -> None:
-        store, spec = self._output.target.store, self._output.target.spec
+    def _open(self) -> OpenParquet:
+        target = self._output.target
         self._path = self._output.take_path(self._folder)
-        codec = spec.compression.lower()
-        with _mapped(self._path):
-            store.make_folders([self._path.rpartition("/")[0]])
-            self._sink = store.arrow_filesystem().open_output_stream(store.full_path(self._path))
-            self._writer: Any = pq.ParquetWriter(
-                self._sink,
-                self._output.schema,
-                compression="NONE" if codec == "none" else codec,
-                compression_level=_LEVELS.get(codec),
-                write_page_checksum=True,
-                store_schema=True,
-            )
+        self._file = OpenParquet(target.store, self._path, self._output.schema, target.spec.compression)
         self._rows = self._groups = 0
         self._nans = set()
+        return self._file
 
     def _finish(self) -> None:
-        if self._path is None:
+        if self._file is None:
             return
-        with _mapped(self._path):
-            self._writer.add_key_value_metadata(dict(self._output.target.spec.footer))
-            self._writer.close()
-            size = int(self._sink.tell())
-            self._sink.close()
-        metadata = self._writer.writer.metadata
+        size, metadata = self._file.close(self._output.target.spec.footer)
+        self._file = None
         nans = frozenset(self._nans)
         self._output.note(
             AddedFile(self._path, self._rows, size, dict(self._partition), self._replaces, metadata, nans)
         )
-        self._path = None
 
 
 class InsertedRows:
@@ -242,20 +215,3 @@ class InsertedRows:
             self._spilled.setdefault(key, []).extend(self._spill.write(pa.Table.from_batches(batches)))
         self._held = {}
         self._held_bytes = 0
-
-
-def _without_halves(schema: pa.Schema) -> pa.Schema:
-    """The schema for a look at NaNs: Arrow computes nothing with half floats, and tables hold none."""
-    return pa.schema([field.with_type(pa.int16()) if pa.types.is_float16(field.type) else field for field in schema])
-
-
-@contextmanager
-def _mapped(path: str) -> Iterator[None]:
-    try:
-        yield
-    except ParqlakeError:
-        raise
-    except pa.ArrowInvalid as error:  # a NULL inside a nested column that must not hold one, for instance
-        raise ConstraintError(f'cannot write these rows to "{path}": {error}; mend them, then merge again') from error
-    except OSError as error:
-        raise store_error(error, "write", path, writing=True) from error
