@@ -145,11 +145,9 @@ def measure(kind: str, catalog: str, folder: Path, row_groups: int, report: Repo
             ours += [commit(small, files) for files in made[start : start + 10]]
             bares.append(bare_sqlite_ms(folder, 10))
         fsync, bare = (statistics.median(values) for values in zip(*bares, strict=True))
-        one, with_registry = (statistics.median(values) * 1000 for values in zip(*ours, strict=True))
+        one, registered = (statistics.median(values) * 1000 for values in zip(*ours, strict=True))
         report.add(kind, "commit of one file", one, "ms", note=f"{one / bare:.2f}× a bare SQLite transaction")
-        report.add(
-            kind, "the same, transaction registered first", with_registry, "ms", note=f"{with_registry / bare:.2f}×"
-        )
+        report.add(kind, "the same, transaction registered first", registered, "ms", note=f"{registered / bare:.2f}×")
         done, loading = 0, 0.0
         while done < total_files:
             size = min(FILES_PER_COMMIT, total_files - done)

@@ -21,7 +21,7 @@ from parqlake.stores.fsspec_store import PROBE, FsspecStore, path_is_file, read_
 from parqlake.stores.paths import safe_path
 
 _TRIES = 100
-"""How often an empty folder may be removed between its making and its first file; each try is one system call or two."""
+"""How often an empty folder may be removed between its making and its first file. A try costs a system call or two."""
 
 
 class LocalStore(FsspecStore):

@@ -46,7 +46,7 @@ def write(
         if mode == "ignore":
             return None
         if mode == "error":
-            earlier = earlier_result(context, table._info.table_id, idempotency_key)
+            earlier = earlier_result(context, table.info.table_id, idempotency_key)
             if earlier is None:
                 raise TableExistsError(
                     f'table "{name}" is there already; use mode="append", "overwrite" or "ignore", or another name'

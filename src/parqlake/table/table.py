@@ -14,7 +14,9 @@ from parqlake.core.predicates import bind, parse
 from parqlake.core.schema import without_ids
 from parqlake.table import history as histories
 from parqlake.table import writes
+from parqlake.table.changing import Changing
 from parqlake.table.context import EngineChoice, LakeContext, now
+from parqlake.table.evolving import Evolving
 from parqlake.table.history import HistoryEntry
 from parqlake.table.options import WriteOptions, check_properties
 from parqlake.table.result import WriteResult
@@ -23,7 +25,7 @@ from parqlake.table.versions import Moment, check_live, check_only_added, live_h
 from parqlake.table.writes import Call
 
 
-class Table:
+class Table(Changing, Evolving):
     """One table of a lake. Handles are cheap and hold no state: each call sees the newest version.
 
     Example:
