@@ -69,6 +69,6 @@ hooks: $(STAMP) ## run the checks before each git commit
 	$(BIN)/pre-commit install
 
 clean: ## remove the environment, caches and everything built
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist site
+	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist site
 	@for lake in demo-lake tour-lake; do [ ! -e $$lake/.parqlake-demo ] || rm -rf $$lake; done
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
