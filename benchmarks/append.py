@@ -3,8 +3,9 @@
     python benchmarks/append.py                 # 10M rows
     python benchmarks/append.py --smoke         # 1M rows
 
-Both sides write the same batches in the same row groups with the same codec and checksums, alternating in one run, and
-fsync their files. Each run is a process of its own, so that peak memory is its own too.
+Both sides write the same batches in the same row groups with the same codec, checksums and encodings, alternating in
+one run, and fsync their files. A second bare loop leaves the encodings to PyArrow, as most programs do. Each run is a
+process of its own, so that peak memory is its own too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import pyarrow.parquet as pq
 from report import Report, machine
 
 BATCH_ROWS = 128 * 1024
+_CHOSEN = {"DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"}
 SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
@@ -75,17 +77,18 @@ def ours(folder: Path, rows: int, engine: str) -> None:
     print(json.dumps({"seconds": taken, "bytes": sum(table.files()["size_bytes"].to_pylist()), **usage()}))
 
 
-def bare(folder: Path, rows: int, like: Path) -> None:
+def bare(folder: Path, rows: int, like: Path, *, defaults: bool) -> None:
     """Writes the same rows to files with the same row groups as the lake's files, as a hand-written loop would."""
     shapes = json.loads(like.read_text())
     begun = time.perf_counter()
     source = batches(rows)
     held: list[pa.RecordBatch] = []
     count = total = 0
-    for number, groups in enumerate(shapes):
+    for number, (groups, encodings) in enumerate(shapes):
         path = folder / f"bare-{number}.parquet"
+        chosen = {} if defaults else encodings
         with pq.ParquetWriter(
-            path, SCHEMA, compression="zstd", compression_level=1, write_page_checksum=True
+            path, SCHEMA, compression="zstd", compression_level=1, write_page_checksum=True, **chosen
         ) as writer:
             for size in groups:
                 while count < size:
@@ -114,7 +117,7 @@ def run(*arguments: str) -> dict[str, float]:
 
 
 def shapes_of(folder: Path) -> Path:
-    """The rows of each row group of each file of the lake, in the order in which they were written."""
+    """The rows of each row group of each file of the lake, in the order in which they were written; its encodings."""
     import parqlake
 
     table = parqlake.connect(folder / "lake").table("bench.append")
@@ -122,7 +125,14 @@ def shapes_of(folder: Path) -> Path:
     shapes = []
     for path in sorted(table.files()["path"].to_pylist()):
         metadata = pq.read_metadata(root / path)
-        shapes.append([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)])
+        groups = [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
+        used = {name: set(metadata.row_group(0).column(n).encodings) for n, name in enumerate(SCHEMA.names)}
+        plain = {name: found & _CHOSEN for name, found in used.items() if "RLE_DICTIONARY" not in found}
+        encodings = {
+            "use_dictionary": [name for name in used if name not in plain],
+            "column_encoding": {name: found.pop() for name, found in plain.items() if found},
+        }
+        shapes.append((groups, encodings))
     target = folder / "shapes.json"
     target.write_text(json.dumps(shapes))
     return target
@@ -138,17 +148,21 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.child:
         kind, folder, count, more = arguments.child
-        bare(Path(folder), int(count), Path(more)) if kind == "bare" else ours(Path(folder), int(count), more)
+        if kind == "ours":
+            ours(Path(folder), int(count), more)
+        else:
+            bare(Path(folder), int(count), Path(more), defaults=kind == "defaults")
         return
     rows = arguments.rows or (1_000_000 if arguments.smoke else 10_000_000)
     report = Report(f"Append of {rows:,} rows × {len(SCHEMA)} columns", machine())
-    taken: dict[str, list[dict[str, float]]] = {"bare": [], "pyarrow": [], "duckdb": []}
+    taken: dict[str, list[dict[str, float]]] = {"bare": [], "defaults": [], "pyarrow": [], "duckdb": []}
     for _ in range(arguments.repeat):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             taken["pyarrow"].append(run("--child", "ours", name, str(rows), "pyarrow"))
             like = shapes_of(folder)
-            taken["bare"].append(run("--child", "bare", name, str(rows), str(like)))
+            for kind in ("bare", "defaults"):
+                taken[kind].append(run("--child", kind, name, str(rows), str(like)))
         with tempfile.TemporaryDirectory() as name:
             taken["duckdb"].append(run("--child", "ours", name, str(rows), "duckdb"))
     floor = statistics.median(run["seconds"] for run in taken["bare"])
@@ -157,7 +171,8 @@ def main() -> None:
         seconds = statistics.median(run["seconds"] for run in runs)
         cpu = statistics.median(run["cpu"] for run in runs)
         note = f"{seconds / floor:.3f}× bare wall, {cpu / floor_cpu:.3f}× CPU, {runs[0]['bytes'] / 1e6:.0f} MB"
-        report.add(kind, "append" if kind != "bare" else "bare ParquetWriter loop", seconds, "s", note=note)
+        what = {"bare": "bare ParquetWriter loop", "defaults": "the same, PyArrow's own encodings"}.get(kind, "append")
+        report.add(kind, what, seconds, "s", note=note)
     for kind in ("pyarrow", "duckdb"):
         peaks = []
         for size in (rows // 10, rows):
