@@ -7,7 +7,8 @@ import sys
 import venv
 from pathlib import Path
 
-_HOME = Path(__file__).resolve().parent.parent / ".venv-peers"
+HOME = Path(__file__).resolve().parent.parent / ".venv-peers"
+"""Outside of version control."""
 
 
 class PeerMissing(Exception):  # noqa: N818 (not an error: the benchmark goes on without the peer)
@@ -20,13 +21,13 @@ def peer_python(name: str, *requirements: str) -> str:
     Raises:
         PeerMissing: the packages cannot be installed here.
     """
-    folder = _HOME / name
+    folder = HOME / name
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     stamp = folder / "requirements.txt"
     wanted = "\n".join(requirements)
     if stamp.exists() and stamp.read_text() == wanted:
         return str(python)
-    print(f"installing {' '.join(requirements)} into {folder.relative_to(_HOME.parent)}", file=sys.stderr, flush=True)
+    print(f"installing {' '.join(requirements)} into {folder.relative_to(HOME.parent)}", file=sys.stderr, flush=True)
     venv.create(folder, with_pip=True, clear=True)
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

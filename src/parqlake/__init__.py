@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from parqlake.core import errors
     from parqlake.core.errors import ParqlakeError
     from parqlake.core.ports import WrittenFile
+    from parqlake.lost_catalog import rebuild
     from parqlake.table.lake import Lake
     from parqlake.table.result import WriteResult
     from parqlake.table.scan import Scan
@@ -31,6 +32,7 @@ __all__ = [
     "__version__",
     "connect",
     "errors",
+    "rebuild",
 ]
 
 _HOMES = {
@@ -42,6 +44,7 @@ _HOMES = {
     "WriteResult": "parqlake.table.result",
     "WrittenFile": "parqlake.core.ports",
     "connect": "parqlake.wiring",
+    "rebuild": "parqlake.lost_catalog",
 }
 
 

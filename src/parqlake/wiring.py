@@ -19,6 +19,7 @@ from parqlake.core.errors import (
 from parqlake.core.model import TransactionRecord, TransactionStatus
 from parqlake.core.ports import Catalog, Engine, FrameEngine, Store
 from parqlake.engines.arrow import PyArrowEngine
+from parqlake.storage_options import StorageOptions
 from parqlake.stores.opening import open_store
 from parqlake.table.context import LakeContext, now
 from parqlake.table.lake import Lake
@@ -39,7 +40,7 @@ def connect(
     root: str | PathLike[str],
     *,
     catalog: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: StorageOptions | Mapping[str, Any] | None = None,
     engine: str | Engine = "pyarrow",
     create: bool = True,
 ) -> Lake:
@@ -49,7 +50,8 @@ def connect(
         root: a folder, or an address that fsspec knows, such as `memory://lake`.
         catalog: the catalog's address: `sqlite:///path`, `duckdb:///path` or `postgresql://…`. A lake in a local
             folder has a SQLite catalog inside it if none is given.
-        storage_options: what the store needs to know, such as credentials; never stored or shown.
+        storage_options: what the store needs to know, such as credentials; never stored or shown. One of
+            `parqlake.storage_options`, such as `AwsStorageOptions`, or a mapping of what the fsspec file system takes.
         engine: who carries writes out unless a call says otherwise: `"pyarrow"`, `"duckdb"`, or an engine object.
         create: False refuses to create a lake where there is none.
 

@@ -146,7 +146,7 @@ def test_a_crash_leaves_nothing_of_the_commit(url: str, opened: Open) -> None:
 def test_a_newer_format_is_refused(url: str) -> None:
     open_catalog(url).close()
     raw(url, "UPDATE lake SET format_version = 99")
-    with pytest.raises(CatalogVersionError, match=r"format 99.*up to 1.*upgrade parqlake"):
+    with pytest.raises(CatalogVersionError, match=r"format 99.*up to 2.*upgrade parqlake"):
         open_catalog(url)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Any
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from parqlake.datasets.claims import CLAIMS_FOLDER
 from parqlake.datasets.naming import Naming
 from parqlake.datasets.place import HIDDEN_FOLDER, Place
+from parqlake.datasets.recovery import recover_place
 from parqlake.datasets.swap import Swap
 
 OLD = {"data_000.parquet": b"old 1", "p=1/data_000.parquet": b"old 22", "p=2/q=1/data_000.parquet": b"old 333"}
@@ -137,6 +140,15 @@ def left_behind(place: Place) -> list[str]:
     """What is in the hidden folder, the folder itself included."""
     found = [file.path for file in place.store.list_files("") if file.path.startswith(HIDDEN_FOLDER)]
     return found + [folder for folder in place.store.list_folders("") if folder.startswith(HIDDEN_FOLDER)]
+
+
+def recover_later(place: Place) -> None:
+    """Recovers as if some minutes had passed: a claim half written only now might be that of a living writer."""
+    for file in [file.path for file in place.store.list_files(CLAIMS_FOLDER) if "/.parqlake-tmp-" in file.path]:
+        born = uuid.UUID(file[-36:])
+        earlier = file.replace(str(born), str(uuid.UUID(int=born.int - (600_000 << 80))))
+        Path(place.full_path(file)).rename(place.full_path(earlier))
+    recover_place(place)
 
 
 def overwrite(place: Place) -> list[bytes]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from datasets_support import left_behind
+from datasets_support import left_behind, recover_later
 
 from parqlake.datasets import recover
 from parqlake.datasets.place import Place
@@ -83,5 +83,6 @@ def test_appenders_and_maintainers_killed_at_random(rounds: int, tmp_path: Path)
         batches = {line.split()[0] for line in lines}
         assert all(counts[f"{batch} a"] == counts[f"{batch} b"] == 1 for batch in batches)
         assert sure <= batches
+        recover_later(place)
         assert left_behind(place) == []
     assert len(sure) > 5 * rounds

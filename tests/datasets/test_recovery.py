@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import uuid_utils
 from datasets_support import (
     OLD,
     OPERATIONS,
@@ -26,6 +28,7 @@ from datasets_support import (
     fill,
     left_behind,
     overwrite,
+    recover_later,
     rows,
 )
 
@@ -60,6 +63,7 @@ def check(place: Place, after: list[bytes], result: object, error: Exception | N
         assert found == after, f"said to be done, and is not: {where}"
     elif not isinstance(error, UnknownOutcomeError):
         assert found == before, f"said to have failed, and is done: {where}: {error!r}"
+    recover_later(place)
     assert left_behind(place) == [], where
     assert not recover_place(place)
 
@@ -137,6 +141,7 @@ def test_kill_9_at_any_call(
         recover(root)
         found = rows(place)
         assert found in (before, expected), f"call {at}"
+        recover_later(place)
         assert left_behind(place) == [], f"call {at}"
         outcomes.add(found == expected)
         if os.WIFEXITED(status):
@@ -202,6 +207,7 @@ def test_killing_a_process_at_random_moments(kills: int, tmp_path: Path) -> None
         assert len(turns) == 4
         assert turns in ([[acknowledged] * 10] * 4, [[acknowledged + 1] * 10] * 4)
         acknowledged = turns[0][0]
+        recover_later(Place(root))
         assert left_behind(Place(root)) == []
 
 
@@ -281,6 +287,35 @@ def test_a_reader_without_the_right_to_write() -> None:
             folder.chmod(0o755)
         assert recover_before_reading(place).rolled_forward == ("018f",)
         assert rows(place) == sorted([*before, b"new"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs POSIX permissions")
+def test_a_writer_without_the_right_to_write_is_told_of_the_directory() -> None:
+    with tempfile.TemporaryDirectory() as top:
+        Path(top).chmod(0o755)
+        place = Place(Path(top) / "data")
+        fill(place, OLD)
+        Path(top, "data").chmod(0o555)
+        with _unprivileged(), pytest.raises(StoreReadOnlyError) as caught:
+            overwrite(place)
+        assert f'cannot write to "{place.url}"' in str(caught.value)
+        assert "give this user the right to write there" in str(caught.value)
+        assert ".parqlake" not in str(caught.value)
+        assert rows(place) == before
+
+
+def test_a_claim_that_is_being_written_is_left_to_its_writer(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    fill(place, OLD)
+    claims = tmp_path / ".parqlake/claims"
+    claims.mkdir(parents=True)
+    now = int(time.time() * 1000)
+    for age_seconds in (0, 60, 600):
+        born = uuid_utils.uuid7().int & ((1 << 80) - 1) | (now - age_seconds * 1000) << 80
+        (claims / f".parqlake-tmp-{uuid.UUID(int=born)}").write_text("{")
+    (claims / ".of-nobody").write_text("{")
+    recover_place(place)
+    assert sorted(now - (uuid.UUID(path.name[-36:]).int >> 80) for path in claims.iterdir()) == [0, 60_000]
 
 
 @contextmanager

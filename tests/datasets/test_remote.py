@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from handlers_support import Backend, memory, on_both, orders
+from moto.server import ThreadedMotoServer
 
 from parqlake.datasets import DuckDBParquetHandler, collect_dataset_stats_pyarrow, recover
 from parqlake.storage_options import AwsStorageOptions
@@ -17,9 +18,7 @@ from parqlake.storage_options import AwsStorageOptions
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Any]:
-    pytest.importorskip("s3fs", reason="needs parqlake[s3]")
-    moto_server = pytest.importorskip("moto.server", reason="needs moto[server], an S3 server for tests")
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
     options = AwsStorageOptions(

@@ -62,7 +62,6 @@ def test_initialize_with_default_filesystem(tmp_path: Path) -> None:
 
 
 def test_register_s3_filesystem() -> None:
-    pytest.importorskip("s3fs", reason="needs parqlake[s3]")
     options = AwsStorageOptions(key="AKIA", secret="hush", region="us-east-1", endpoint_url="http://127.0.0.1:9")
     with DuckDBParquetHandler(storage_options=options) as handler:
         assert "s3" in handler._connection.list_filesystems()

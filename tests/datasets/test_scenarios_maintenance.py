@@ -105,6 +105,20 @@ def test_a_wrong_memory_limit_is_refused(side: Backend, limit: Any, tmp_path: Pa
 
 
 @on_both
+def test_a_memory_limit_that_cannot_be_kept_to_is_refused(side: Backend, tmp_path: Path) -> None:
+    make(tmp_path / "d")
+    before = contents(tmp_path / "d")
+    for call in (
+        lambda: side.compact(tmp_path / "d", target_mb_per_file=1, memory_limit="63MB"),
+        lambda: side.optimize(tmp_path / "d", ["id"], memory_limit=1000),
+    ):
+        with pytest.raises(ValueError, match=r"memory_limit is ('63MB'|1000), which cannot be kept to; .* \"64MB\""):
+            call()
+    assert contents(tmp_path / "d") == before
+    side.compact(tmp_path / "d", target_mb_per_file=1, memory_limit="64MB")
+
+
+@on_both
 def test_partition_limited_compaction(side: Backend, tmp_path: Path) -> None:
     make_partitions(tmp_path / "d", days=12)
     before = contents(tmp_path / "d")

@@ -14,7 +14,7 @@ import pytest
 from handlers_support import Backend, codecs, contents, make, on_both, orders, parquet_files, rows_of
 from test_scenarios_merge import found, table, target
 
-from parqlake.core.errors import ParqlakeError
+from parqlake.core.errors import DataCorruptionError
 from parqlake.datasets import DuckDBParquetHandler, merge_parquet_dataset_pyarrow
 
 
@@ -197,9 +197,16 @@ def test_merge_failure_mid_operation(side: Backend, tmp_path: Path) -> None:
     damaged = (folder / "in-000.parquet").read_bytes()
     (folder / "in-000.parquet").write_bytes(damaged[:20] + b"\xff" * 40 + damaged[60:])
     before = contents(folder)
-    with pytest.raises(ParqlakeError, match=r"in-000.parquet|damaged|write this data"):
+    with pytest.raises(DataCorruptionError, match=r'"in-000\.parquet" is damaged (?s:.*); restore it from a copy'):
         side.merge(table([1, 5], ["a", "b"]), folder, ["id"])
     assert contents(folder) == before
+
+
+@on_both
+def test_a_merge_that_fails_leaves_no_new_folder(side: Backend, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="contains 1 NULL values"):
+        side.merge(table([1, None], ["a", "b"]), tmp_path / "new" / "d", ["id"])
+    assert list(tmp_path.iterdir()) == []
 
 
 @on_both

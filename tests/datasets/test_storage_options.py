@@ -9,6 +9,7 @@ from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import pytest
+import s3fs
 
 from parqlake.core.errors import InvalidOptionError, MissingExtraError
 from parqlake.storage_options import (
@@ -187,7 +188,6 @@ def test_a_missing_package_names_the_extra(
 
 
 def test_what_s3fs_is_given() -> None:
-    s3fs = pytest.importorskip("s3fs", reason="needs parqlake[s3]")
     options = AwsStorageOptions(
         key="k", secret="s", token="t", region="eu-west-1", endpoint_url="http://localhost:1", path_style=True
     )

@@ -27,7 +27,7 @@ REWRITERS: dict[str, Callable[..., list[FileInfo]]] = {
 }
 CLUSTERERS: dict[str, Callable[..., list[FileInfo]]] = {
     "pyarrow": arrow_clustering.cluster_files,
-    "duckdb": duck_clustering.cluster_files,
+    "duckdb": duck_clustering.cluster_with_duckdb,  # with little memory too, when `cluster_files` leaves it to PyArrow
 }
 ENGINES = sorted(CLUSTERERS)
 MEGABYTE = 1024 * 1024

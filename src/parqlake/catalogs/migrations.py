@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from parqlake._version import __version__
 from parqlake.catalogs.dialect import Dialect, Session, missing
-from parqlake.catalogs.tables import FIRST_TABLES, LAKE, MIGRATION
+from parqlake.catalogs.tables import FIRST_TABLES, LAKE, MIGRATION, RETENTION_TABLES, Table
 from parqlake.core.errors import CatalogError, CatalogVersionError
 from parqlake.core.model import to_micros
 
@@ -22,13 +22,21 @@ class Migration:
     apply: Callable[[Session, Dialect], None]
 
 
-def _first(session: Session, dialect: Dialect) -> None:
-    for table in FIRST_TABLES:
+def _create(session: Session, dialect: Dialect, tables: Sequence[Table]) -> None:
+    for table in tables:
         for statement in dialect.definition(table):
             session.change(statement)
 
 
-MIGRATIONS = (Migration(1, _first),)
+def _first(session: Session, dialect: Dialect) -> None:
+    _create(session, dialect, FIRST_TABLES)
+
+
+def _retention(session: Session, dialect: Dialect) -> None:
+    _create(session, dialect, RETENTION_TABLES)
+
+
+MIGRATIONS = (Migration(1, _first), Migration(2, _retention))
 FORMAT_VERSION = MIGRATIONS[-1].number
 _IDENTITY = LAKE.select("", "lake_id", "format_version")
 _RAISE_FORMAT = "UPDATE lake SET format_version = ?"

@@ -11,6 +11,7 @@ import pyarrow as pa
 from parqlake.catalogs.cache import Cache
 from parqlake.catalogs.cover import Cover, read_cover, with_bounds
 from parqlake.catalogs.dialect import Session
+from parqlake.catalogs.retention import RetentionReads
 from parqlake.catalogs.rows import (
     FILE_COLUMNS,
     HEAD_COLUMNS,
@@ -64,7 +65,8 @@ _TABLE_BY_ID = LAKE_TABLE.select("WHERE table_id = ?")
 _TABLES = LAKE_TABLE.select("WHERE dropped_at IS NULL")
 _TABLES_IN = LAKE_TABLE.select("WHERE dropped_at IS NULL AND namespace = ?")
 _DROPPED = LAKE_TABLE.select(
-    "WHERE namespace = ? AND name = ? AND dropped_at IS NOT NULL ORDER BY dropped_at DESC, table_id DESC"
+    "WHERE namespace = ? AND name = ? AND dropped_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM retention r"
+    " WHERE r.table_id = lake_table.table_id AND r.purged > 0) ORDER BY dropped_at DESC, table_id DESC"
 )
 _HEAD = TABLE_HEAD.select("WHERE table_id = ?", *HEAD_COLUMNS)
 _HEADS = TABLE_HEAD.select("WHERE live = 1", *HEAD_COLUMNS)
@@ -101,7 +103,7 @@ _TRANSACTIONS_IN = {
 }
 
 
-class SqlReader:
+class SqlReader(RetentionReads):
     """The port `CatalogReader` over a session in a transaction."""
 
     def __init__(self, session: Session, cache: Cache, *, fills_cache: bool = True) -> None:
@@ -131,7 +133,7 @@ class SqlReader:
         return sorted((table_of(row) for row in found), key=lambda info: info.name)
 
     def dropped_tables(self, name: TableName) -> list[TableInfo]:
-        """Dropped tables that last bore that name, latest drop first."""
+        """Dropped tables that last bore that name and can be brought back, latest drop first."""
         return [table_of(row) for row in self._session.rows(_DROPPED, _parts(name))]
 
     def head(self, table_id: int) -> Head:

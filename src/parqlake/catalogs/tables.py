@@ -184,3 +184,23 @@ FIRST_TABLES = (
     TOMBSTONE,
 )
 """The tables of format 1; a later format adds a migration and leaves this list alone."""
+
+PAST_SNAPSHOT = Table("past_snapshot", SNAPSHOT.columns, key=SNAPSHOT.key)
+"""Versions that are not kept any more: what conflict detection and questions about a moment need of them."""
+RETENTION = Table(
+    "retention",
+    # `forgotten`: of what was removed up to this version, not all is known any more. `purged`: 1 if a dropped table
+    # cannot be brought back, 2 if its files are gone too.
+    _columns("table_id integer, forgotten integer, purged integer"),
+    key=("table_id",),
+)
+READER_LEASE = Table(
+    "reader_lease",
+    _columns(
+        "lease_id text, table_id integer, first_version integer, last_version integer, who text, lease_until integer"
+    ),
+    key=("lease_id",),
+)
+
+RETENTION_TABLES = (PAST_SNAPSHOT, RETENTION, READER_LEASE)
+"""What format 2 adds."""

@@ -12,6 +12,7 @@ from parqlake.catalogs.cache import Cache
 from parqlake.catalogs.commits import write_snapshot
 from parqlake.catalogs.dialect import Session
 from parqlake.catalogs.reader import SqlReader
+from parqlake.catalogs.retention import RetentionWrites
 from parqlake.catalogs.rows import HEAD_COLUMNS, checked_text, head_of, json_text, table_row
 from parqlake.catalogs.storing import schema_row
 from parqlake.catalogs.tables import (
@@ -30,6 +31,7 @@ from parqlake.core.errors import (
     TableExistsError,
     TableNotFoundError,
     TransactionExpiredError,
+    VersionNotFoundError,
 )
 from parqlake.core.model import Head, Snapshot, TableInfo, Tag, TransactionStatus, to_micros
 from parqlake.core.names import TableName
@@ -63,7 +65,7 @@ _ADD_TOMBSTONE = TOMBSTONE.insert(
 )
 
 
-class SqlWriter(SqlReader):
+class SqlWriter(SqlReader, RetentionWrites):
     """The port `CatalogWriter` over a session in a write transaction."""
 
     def __init__(self, session: Session, cache: Cache, *, merge_segments_at: int) -> None:
@@ -127,6 +129,8 @@ class SqlWriter(SqlReader):
         """Gives a dropped table a name again; `TableExistsError` if it is taken."""
         if self._lock_known(table_id):
             raise TableExistsError(f"table {table_id} is not dropped, so there is nothing to undo")
+        if self._retention(table_id)[1]:
+            raise TableNotFoundError(f"table {table_id} cannot be brought back: a vacuum has deleted its files")
         self._take_name(table_id, name)
         self._session.change(_SET_NAME, (name.namespace, name.name, table_id))
         self._session.change(_SET_LIVE, (1, table_id))
@@ -149,8 +153,13 @@ class SqlWriter(SqlReader):
             raise _unknown(table_id)
 
     def set_tag(self, tag: Tag) -> None:
-        """Creates the tag, or moves it."""
+        """Creates the tag, or moves it; `VersionNotFoundError` if the version is expired."""
         name = checked_text(tag.name, "tag")
+        self._lock_known(tag.table_id)  # takes turns with those who expire versions
+        if self.is_expired(tag.table_id, tag.version):
+            raise VersionNotFoundError(
+                f"version {tag.version} of table {tag.table_id} was expired and cannot be tagged"
+            )
         self._session.change(_SET_TAG, (tag.table_id, name, tag.version, to_micros(tag.created_at)))
 
     def delete_tag(self, table_id: int, name: str) -> bool:

@@ -161,6 +161,10 @@ class DataCorruptionError(ParqlakeError):
     """A committed file is missing, short, or fails its checksum."""
 
 
+class AmbiguousFilesError(ParqlakeError):
+    """Files of a lost catalog's table may have replaced one another; somebody has to decide."""
+
+
 class MissingExtraError(ParqlakeError, ImportError):
     """An optional dependency is not installed."""
 
@@ -171,6 +175,10 @@ class MissingExtraError(ParqlakeError, ImportError):
 
 class JavaMissingError(ParqlakeError, RuntimeError):
     """Spark was asked for, and there is no Java that it can run on."""
+
+
+class ColumnBecameTextWarning(UserWarning):
+    """A write with `schema_mode="promote"` made a column a string."""
 
 
 def suggestion(wrong: str, known: Iterable[str]) -> str:

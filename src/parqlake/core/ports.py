@@ -27,6 +27,7 @@ from parqlake.core.model import (
 from parqlake.core.names import TableName
 from parqlake.core.pages import KeyRange, Page
 from parqlake.core.predicates.tree import Predicate
+from parqlake.core.retention_port import RetentionReader, RetentionWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,9 @@ class ReadPlan:
     """Bound; rows for which it is not TRUE are left out. None keeps all."""
     columns: tuple[str, ...] | None = None
     limit: int | None = None
+    file_schemas: Mapping[int, pa.Schema] = field(default_factory=dict)
+    """By `PlannedFile.schema_id`, with field ids: how files are stored that have to be read through a projection,
+    see `core.evolution.projection`. Files of other schema ids are as `schema` says."""
 
 
 class Engine(Protocol):
@@ -223,7 +227,7 @@ class NewSnapshot:
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 
-class CatalogReader(Protocol):
+class CatalogReader(RetentionReader, Protocol):
     """One consistent view of the catalog: all answers come from the same moment."""
 
     def table(self, name: TableName) -> TableInfo | None:
@@ -287,7 +291,7 @@ class CatalogReader(Protocol):
         """Rows of the registry, newest first."""
 
 
-class CatalogWriter(CatalogReader, Protocol):
+class CatalogWriter(CatalogReader, RetentionWriter, Protocol):
     """One SQL transaction that writes. It commits when its context ends well, and rolls back otherwise."""
 
     def lock(self, table_ids: Iterable[int]) -> dict[int, Head]:
@@ -380,10 +384,7 @@ class Catalog(Protocol):
         """Moves the lease of an open transaction on; False if it is not open any more."""
 
     def abort_transaction(self, txn_id: str) -> bool:
-        """Marks an open transaction as aborted, so that it can never commit.
-
-        Waits for a COMMIT that is under way. False if it had ended already: look it up then.
-        """
+        """Aborts an open transaction for good, after a COMMIT under way; False if it had ended: look it up then."""
 
     def close(self) -> None:
         """Closes all connections. Closing twice is no error."""

@@ -119,7 +119,7 @@ def reconcile(data: pa.Schema, table: pa.Schema) -> None:
         if name in missing:
             continue
         have, want = data.field(data.get_field_index(name)).type, table.field(name).type
-        if not _same_kind(have, want):
+        if not same_kind(have, want):
             wrong.append((name, have, want))
     repeated = sorted({name for name in data.names if data.names.count(name) > 1})
     if repeated:
@@ -188,7 +188,7 @@ def _is_list_view(type_: pa.DataType) -> bool:
     return bool(pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_))
 
 
-def _same_kind(have: pa.DataType, want: pa.DataType) -> bool:
+def same_kind(have: pa.DataType, want: pa.DataType) -> bool:
     """Whether the types mean the same values, apart from layout."""
     if have == want or pa.types.is_null(have):
         return True
@@ -203,12 +203,12 @@ def _same_kind(have: pa.DataType, want: pa.DataType) -> bool:
         return True
     if t.is_struct(have) and t.is_struct(want):
         return [f.name for f in have] == [f.name for f in want] and all(
-            _same_kind(a.type, b.type) for a, b in zip(have, want, strict=True)
+            same_kind(a.type, b.type) for a, b in zip(have, want, strict=True)
         )
     if t.is_map(have) and t.is_map(want):
-        return _same_kind(have.key_type, want.key_type) and _same_kind(have.item_type, want.item_type)
+        return same_kind(have.key_type, want.key_type) and same_kind(have.item_type, want.item_type)
     if t.is_list(have) and t.is_list(want):
-        return _same_kind(have.value_type, want.value_type)
+        return same_kind(have.value_type, want.value_type)
     return bool(have == want)
 
 
@@ -239,7 +239,8 @@ def _stripped(field: pa.Field) -> pa.Field:
     return pa.field(field.name, type_, field.nullable)
 
 
-def _children(type_: pa.DataType) -> list[pa.Field]:
+def children(type_: pa.DataType) -> list[pa.Field]:
+    """The fields inside a nested type, in order; none for others."""
     if pa.types.is_struct(type_):
         return list(type_)
     if pa.types.is_map(type_):
@@ -252,16 +253,16 @@ def _children(type_: pa.DataType) -> list[pa.Field]:
 def _walk(fields: Sequence[pa.Field] | pa.Schema) -> Iterator[pa.Field]:
     for field in fields:
         yield field
-        yield from _walk(_children(field.type))
+        yield from _walk(children(field.type))
 
 
 def _leaves(field: pa.Field, above: tuple[str, ...], *, repeated: bool) -> Iterator[Leaf]:
     path = (*above, field.name)
-    children = _children(field.type)
-    if not children:
+    inner = children(field.type)
+    if not inner:
         yield Leaf(path, field_id(field), field.type, repeated)
     inside = repeated or not pa.types.is_struct(field.type)
-    for child in children:
+    for child in inner:
         yield from _leaves(child, path, repeated=inside)
 
 

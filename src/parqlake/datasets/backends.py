@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -96,3 +97,12 @@ def duckdb_backend() -> Backend:
     from parqlake.engines.duck.rewriting import rewrite_files
 
     return Backend("duckdb", rewrite_files, cluster_files, merge)
+
+
+def spark_backend(spark: Any) -> Backend:
+    """Spark's executors read, match, sort and write; the source of a merge may be a `FrameRows` or `FileRows` too."""
+    from parqlake.engines.spark.clustering import cluster_files
+    from parqlake.engines.spark.merging import merge
+    from parqlake.engines.spark.rewriting import rewrite_files
+
+    return Backend("spark", partial(rewrite_files, spark), partial(cluster_files, spark), partial(merge, spark))

@@ -19,7 +19,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from parqlake.core.errors import ConflictError, FileNotInStoreError, StoreError
+from parqlake.core.errors import ConflictError, FileNotInStoreError, PathIsFileError, StoreError
+from parqlake.core.os_errors import store_error
 from parqlake.datasets.place import HIDDEN_FOLDER
 from parqlake.stores import FsspecStore
 from parqlake.table.lease import LEASES
@@ -167,7 +168,14 @@ class Lease:
 
     def _write(self) -> None:
         claim = replace(self._claim, expires=time.time() + self._seconds)
-        self._store.write_bytes(claim_path(claim.txn), json.dumps(asdict(claim)).encode())
+        try:
+            self._store.write_bytes(claim_path(claim.txn), json.dumps(asdict(claim)).encode())
+        except PathIsFileError:
+            raise
+        except StoreError as error:  # people know the directory, not the claims in it
+            if isinstance(error.__cause__, OSError):
+                raise store_error(error.__cause__, "write to", self._store.url, writing=True) from error
+            raise
 
     def _delete(self) -> None:
         self._store.delete([claim_path(self._claim.txn)])

@@ -16,7 +16,8 @@ from parqlake.datasets.survey import SurveyedFile
 
 _SAMPLE_ROWS = 20_000
 _SAMPLE_ROWS_PER_FILE = 20
-_BATCH_ROWS = 65_536
+_BATCH_ROWS = 8192
+_BUFFER_BYTES = 1024 * 1024
 
 
 def is_laid_out(place: Place, files: Sequence[SurveyedFile], columns: Sequence[str], schema: pa.Schema) -> bool:
@@ -80,6 +81,9 @@ def _batches(place: Place, files: Sequence[SurveyedFile], schema: pa.Schema) -> 
                 [pa.nulls(file.info.num_rows, field.type) for field in schema], schema=schema
             )
             continue
-        with pq.ParquetFile(place.full_path(file.path), filesystem=filesystem) as parquet:
-            for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=names):
+        # Piece by piece and in one thread: a file may be one row group, larger than the memory that there is.
+        with pq.ParquetFile(
+            place.full_path(file.path), filesystem=filesystem, pre_buffer=False, buffer_size=_BUFFER_BYTES
+        ) as parquet:
+            for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=names, use_threads=False):
                 yield conform(batch, schema)

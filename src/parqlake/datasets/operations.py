@@ -28,7 +28,7 @@ from parqlake.datasets.backends import Backend
 from parqlake.datasets.clustered import is_laid_out
 from parqlake.datasets.conformed import conformed
 from parqlake.datasets.naming import FilenameStrategy, Naming
-from parqlake.datasets.options import checked_codec, memory_bytes
+from parqlake.datasets.options import checked_codec, memory_bytes, rewrite_bytes
 from parqlake.datasets.place import Place
 from parqlake.datasets.survey import PartitionFilter, Survey, recover_if_needed, take_survey
 from parqlake.datasets.swap import Swap
@@ -156,7 +156,7 @@ def compact(
     make_targets(target_mb_per_file, target_rows_per_file)  # wrong ones are refused before anything is read
     codec = None if compression is None else checked_codec(compression)
     targets = (target_mb_per_file, target_rows_per_file)
-    kind = _Compaction(place, backend, targets, codec=codec, memory=memory_bytes(memory_limit))
+    kind = _Compaction(place, backend, targets, codec=codec, memory=_memory(backend, memory_limit))
     return _maintain(place, kind, partition_filter, codec=codec, dry_run=dry_run)
 
 
@@ -177,7 +177,7 @@ def optimize(
     make_targets(target_mb_per_file, target_rows_per_file, default_mb=DEFAULT_TARGET_MB)
     codec = None if compression is None else checked_codec(compression)
     targets = (target_mb_per_file, target_rows_per_file)
-    memory = memory_bytes(memory_limit)
+    memory = _memory(backend, memory_limit)
     kind = _Optimization(place, backend, targets, codec=codec, memory=memory, columns=columns)
     return _maintain(place, kind, partition_filter, codec=codec, dry_run=dry_run)
 
@@ -202,6 +202,11 @@ def joined(plans: Sequence[dict[str, Any]]) -> dict[str, Any]:
         ),
         "planned_groups": [group.file_paths() for group in groups],
     }
+
+
+def _memory(backend: Backend, memory_limit: int | str | None) -> int:
+    """The limit in bytes; that of Spark is for the rows of each task, not for the process that runs it."""
+    return memory_bytes(memory_limit) if backend.name == "spark" else rewrite_bytes(memory_limit)
 
 
 def _maintain(

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from parqlake.core.errors import InvalidOptionError, suggestion
-from parqlake.core.merging.model import DEFAULT_MEMORY_BYTES
+from parqlake.core.merging.memory import memory_bytes
+
+__all__ = [
+    "CODECS",
+    "DEFAULT_CODEC",
+    "MODES",
+    "checked_codec",
+    "checked_mode",
+    "checked_rows",
+    "memory_bytes",
+    "rewrite_bytes",
+]
 
 CODECS = ("snappy", "gzip", "zstd", "lz4", "brotli", "none")
 MODES = ("append", "overwrite")
 DEFAULT_CODEC = "snappy"
+LEAST_REWRITE_BYTES = 64 * 10**6
+"""Pages, dictionaries and allocators take some 30 MB beside the rows: a smaller limit could not be kept to."""
 
 _OTHER_NAMES = {"uncompressed": "none", "lz4_raw": "lz4", "gz": "gzip", "zst": "zstd"}
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-_AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 def checked_codec(compression: Any) -> str:
@@ -51,22 +61,11 @@ def checked_rows(max_rows_per_file: Any) -> int | None:
     return int(max_rows_per_file)
 
 
-def memory_bytes(memory_limit: Any) -> int:
-    """The bytes that an operation may hold in memory: a number of them, or a text such as "512MB".
-
-    Example:
-        >>> memory_bytes("64MiB"), memory_bytes(1000)
-        (67108864, 1000)
-    """
-    if memory_limit is None:
-        return DEFAULT_MEMORY_BYTES
-    amount = 0.0
-    if isinstance(memory_limit, int) and not isinstance(memory_limit, bool):
-        amount = memory_limit
-    elif isinstance(memory_limit, str) and (found := _AMOUNT.fullmatch(memory_limit)):
-        amount = float(found[1]) * _UNITS.get(found[2].upper(), 0)
-    if amount < 1:
+def rewrite_bytes(memory_limit: Any) -> int:
+    """Like `memory_bytes`, for compaction and optimization; `InvalidOptionError` for less than they can keep to."""
+    found = memory_bytes(memory_limit)
+    if found < LEAST_REWRITE_BYTES:
         raise InvalidOptionError(
-            f'memory_limit is {memory_limit!r}; give bytes that are > 0, or a text such as "512MB"'
+            f'memory_limit is {memory_limit!r}, which cannot be kept to; give at least "64MB", or leave it out'
         )
-    return int(amount)
+    return found

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from parqlake.core.errors import StoreReadOnlyError
-from parqlake.datasets.claims import CLAIMS_FOLDER, claim_path, read_claim
+from parqlake.datasets.claims import CLAIMS_FOLDER, LEASE_SECONDS, SKEW_SECONDS, claim_path, read_claim
 from parqlake.datasets.journal import WORK_FOLDER, Intent, abort, carry_out, discard, read_journal, work_folder
 from parqlake.datasets.place import HIDDEN_FOLDER, Place
 from parqlake.datasets.reservations import NAMES_FOLDER, release_dead
@@ -113,10 +115,20 @@ def settle(store: FsspecStore, txn: str) -> bool:
 
 
 def _tidy(store: FsspecStore) -> None:
-    """Takes away half-written claims, and empty folders that a death between two deletes left."""
-    store.delete([file.path for file in store.list_files(CLAIMS_FOLDER) if "/." in file.path[len(HIDDEN_FOLDER) :]])
+    """Takes away half-written claims of the dead, and empty folders that a death between two deletes left."""
+    torn = [file.path for file in store.list_files(CLAIMS_FOLDER) if "/." in file.path[len(HIDDEN_FOLDER) :]]
+    store.delete([path for path in torn if not _may_be_written(path)])
     empty = [folder for folder in store.list_folders(HIDDEN_FOLDER) if not _is_owned(store, folder)]
     store.remove_folders([*empty, HIDDEN_FOLDER])
+
+
+def _may_be_written(path: str) -> bool:
+    """Whether a half-written file is so young that its writer may live; its name ends in an id that holds its time."""
+    try:
+        born = uuid.UUID(path[-36:])
+    except ValueError:
+        return False
+    return born.version == 7 and time.time() - (born.int >> 80) / 1000 < LEASE_SECONDS + SKEW_SECONDS
 
 
 def _is_owned(store: FsspecStore, folder: str) -> bool:

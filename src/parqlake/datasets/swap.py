@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -95,15 +96,22 @@ class Swap:
         self._free: set[str] = set()
         self._deciding = False
         self._settled = False
+        self._made: list[Path] = []
 
     def __enter__(self) -> Self:
-        self._place.create()
-        self._lease.acquire()
+        self._made = self._missing_folders()
+        try:
+            self._place.create()
+            self._lease.acquire()
+        except BaseException:
+            self._unmake()
+            raise
         try:
             recover_place(self._place)
             self._store.make_folders([work_folder(self._txn)])
         except BaseException:
             self._take_back()
+            self._unmake()
             raise
         return self
 
@@ -112,6 +120,8 @@ class Swap:
     ) -> None:
         if not self._settled:
             self._take_back()
+            if error is not None:
+                self._unmake()
 
     @property
     def txn(self) -> str:
@@ -335,6 +345,19 @@ class Swap:
         with suppress(Exception):
             settle(self._store, self._txn)
             self._reservations.release()
+
+    def _missing_folders(self) -> list[Path]:
+        """The folders that entering makes, the innermost first; none where folders are only parts of names."""
+        if not self._store.is_local:
+            return []
+        root = Path(self._store.root)
+        return [folder for folder in (root, *root.parents) if not folder.exists()]
+
+    def _unmake(self) -> None:
+        """Takes away the folders that this swap made, if they are empty: a call that failed leaves nothing."""
+        with suppress(OSError):
+            for folder in self._made:
+                folder.rmdir()
 
     def _give_up(self) -> None:
         """Leaves everything as it is to recovery."""

@@ -11,6 +11,7 @@ from parqlake.core.errors import InvalidPredicateError
 from parqlake.core.predicates.tree import (
     And,
     Arithmetic,
+    Case,
     Column,
     Compare,
     CompareOp,
@@ -69,7 +70,7 @@ def _expression(expr: Expr) -> Any:
         case Column(path=path):
             return F.col(quoted(path))
         case Literal(value=value, scalar=scalar):
-            return F.lit(value) if scalar is None else _literal(scalar)
+            return F.lit(value) if scalar is None else literal(scalar)
         case Arithmetic(op=op, left=left, right=right):
             a, b = _expression(left), _expression(right)
             if op == "/":
@@ -77,6 +78,8 @@ def _expression(expr: Expr) -> Any:
             if op == "%":
                 return F.try_mod(a, b)
             return {"+": a + b, "-": a - b, "*": a * b}[op]
+        case Case():
+            raise InvalidPredicateError("Spark is not given CASE; filter the result instead")
         case other:
             function = {"length": F.length, "lower": F.lower, "upper": F.upper, "abs": F.abs}.get(other.name)
             args = [_expression(arg) for arg in other.args]
@@ -117,7 +120,8 @@ def _compare(op: CompareOp, left: Any, right: Any) -> Any:
             return left >= right
 
 
-def _literal(scalar: pa.Scalar) -> Any:
+def literal(scalar: pa.Scalar) -> Any:
+    """The value as a column of Spark."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import from_arrow_type
 

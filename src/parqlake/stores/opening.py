@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import fsspec
 
@@ -27,25 +27,57 @@ _EXTRAS = {
 }
 
 
-def open_store(root: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> FsspecStore:
+@runtime_checkable
+class FilesystemOptions(Protocol):
+    """Options that know their file system, as those of `parqlake.storage_options` do."""
+
+    protocols: ClassVar[tuple[str, ...]]
+
+    def to_filesystem(self) -> Any:
+        """The fsspec file system."""
+
+
+def open_store(
+    root: str | os.PathLike[str], storage_options: FilesystemOptions | Mapping[str, Any] | None = None
+) -> FsspecStore:
     """Opens the store at a local path or an fsspec URL; touches nothing yet.
 
     Args:
         root: a path (relative, absolute, with `~`, or `file://…`), or a URL such as `memory://lake`.
-        storage_options: what the fsspec file system takes, credentials for instance. Never shown.
+        storage_options: one of `parqlake.storage_options`, or a mapping of what the fsspec file system takes,
+            credentials for instance. Never shown.
 
     Raises:
         MissingExtraError: the package for the protocol is not installed.
-        InvalidOptionError: the root is empty, or its protocol is unknown.
+        InvalidOptionError: the root is empty, its protocol is unknown, or the options are for another one.
     """
     text = os.fspath(root) if isinstance(root, str | os.PathLike) else root
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidOptionError(f"the root {root!r} is no path; give a folder or a URL such as s3://bucket/folder")
-    if "://" not in text or text.startswith(_LOCAL):
+    is_local = "://" not in text or text.startswith(_LOCAL)
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        _check_options(text, "file" if is_local else text.partition("://")[0], storage_options)
+        if not is_local:
+            filesystem = storage_options.to_filesystem()
+            return FsspecStore(filesystem, filesystem._strip_protocol(text), url=text)
+        storage_options = None
+    if is_local:
         if storage_options:
             raise InvalidOptionError("storage_options are for remote stores; a local folder takes none")
         return LocalStore(_local_root(text), url=text)
     return FsspecStore(*_remote(text, dict(storage_options or {})), url=text)
+
+
+def _check_options(text: str, protocol: str, options: object) -> None:
+    if not isinstance(options, FilesystemOptions):
+        raise InvalidOptionError(
+            f"storage_options are a {type(options).__name__}; give a mapping, or one of parqlake.storage_options"
+        )
+    if protocol not in options.protocols:
+        raise InvalidOptionError(
+            f'"{shown_url(text)}" is no address for {type(options).__name__}, which are for '
+            f"{', '.join(options.protocols)}; give the options of its store, or leave them out"
+        )
 
 
 def _remote(url: str, options: dict[str, Any]) -> tuple[Any, str]:

@@ -20,6 +20,7 @@ from parqlake.core.errors import (
     CatalogBusyError,
     CatalogError,
     ConcurrentDropError,
+    ConcurrentRemoveError,
     TransactionExpiredError,
     UnknownOutcomeError,
     VersionNotFoundError,
@@ -102,14 +103,20 @@ def _check_conflicts(reader: CatalogReader, change: TableChange, head: Head) -> 
         table=str(change.info.name),
         base_version=base,
         schema_id=change.base.schema_id,
-        writes=bool(change.add),
+        writes=bool(change.add) or change.schema is not None,
         reads=change.reads,
         removes=frozenset(entry.file_id for entry in change.remove),
     )
     if not (intent.reads.predicates or intent.reads.file_ids or intent.removes):
         check(intent, Changes(head.version, head.schema_id, (), (), frozenset()), _nothing)
         return
-    quiet = {snapshot.version for snapshot in reader.snapshots(table_id, after=base) if not snapshot.data_change}
+    if base < reader.forgotten_until(table_id):
+        raise ConcurrentRemoveError(
+            f"vacuum has forgotten files of {change.info.name} that were removed after version {base}, so that nobody "
+            "can tell whether this operation met another; repeat it on the newest version"
+        )
+    snapshots = (*reader.snapshots(table_id, after=base), *reader.expired_snapshots(table_id, after=base))
+    quiet = {snapshot.version for snapshot in snapshots if not snapshot.data_change}
     added = reader.files_added(table_id, after=base, until=head.version)
     removed = reader.files_removed(table_id, after=base, until=head.version)
     changes = Changes(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from parqlake.core.ports import CatalogReader, Store
+from parqlake.core.evolution.reading import spark_reads
+from parqlake.core.ports import CatalogReader, ReadPlan, Store
 from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.tree import TRUE, Predicate, conjuncts
 from parqlake.table.planning import select
@@ -38,7 +39,8 @@ class Explanation:
     bytes_read: int
     conditions: tuple[Condition, ...]
     spark_reads: str
-    """How `to_spark` reads: `natively`, or `through Python workers` where the JVM cannot open the store."""
+    """How `to_spark` reads: `natively`, or `through Python workers` where the JVM cannot open the store or would read
+    columns that became text differently."""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain dicts, lists and numbers."""
@@ -65,9 +67,13 @@ class Explanation:
         return f"{part:,} of {whole:,}{percent}"
 
 
-def spark_way(store: Store) -> str:
-    """How Spark reads files of this store; it has no connector but for local files unless a jar brings one."""
-    return "natively" if store.is_local else "through Python workers"
+def spark_way(store: Store, plan: ReadPlan) -> str:
+    """How Spark reads what is planned.
+
+    It has no connector but for local files unless a jar brings one, and spells some values differently when the type
+    of a column has changed to text.
+    """
+    return "natively" if store.is_local and spark_reads(plan) else "through Python workers"
 
 
 def conditions(

@@ -9,12 +9,14 @@ from typing import Any, Unpack
 import uuid_utils
 
 from parqlake.core.errors import InvalidOptionError, TableExistsError, TableNotFoundError, suggestion
+from parqlake.core.evolution.constraints import checked_schema
 from parqlake.core.model import TableInfo
 from parqlake.core.names import TableName, check_namespace, parse_table_name
 from parqlake.core.ports import CatalogReader
 from parqlake.core.schema import assign_field_ids, canonical_schema, check_partition_columns, check_sort_columns
 from parqlake.table import lake_write
 from parqlake.table.context import EngineChoice, LakeContext, now
+from parqlake.table.keeping import LakeKeeping
 from parqlake.table.options import WriteOptions, check_properties
 from parqlake.table.result import WriteResult
 from parqlake.table.sources import schema_of
@@ -23,7 +25,7 @@ from parqlake.table.transaction import Transaction
 from parqlake.table.writes import check_key
 
 
-class Lake:
+class Lake(LakeKeeping):
     """Tables over one catalog and one store. Made by `parqlake.connect`; a context manager.
 
     Safe to use from many threads; each process connects for itself.
@@ -41,6 +43,7 @@ class Lake:
         partition_by: Sequence[str] = (),
         sort_by: Sequence[str] | None = None,
         properties: Mapping[str, Any] | None = None,
+        checks: Mapping[str, str] | None = None,
         if_exists: str = "error",
     ) -> Table:
         """Creates an empty table.
@@ -51,6 +54,7 @@ class Lake:
             partition_by: columns by whose values rows are laid into folders; few distinct values serve best.
             sort_by: columns that rows are sorted by inside each row group.
             properties: free text, and defaults for writes (`compression`, `target_mb_per_file`, …).
+            checks: conditions that every row has to meet, by name: `{"positive": "amount >= 0"}`.
             if_exists: `"error"`, or `"ignore"` to return the table that is there.
 
         Raises:
@@ -72,6 +76,7 @@ class Lake:
         check_sort_columns(sorting, canonical)
         checked = check_properties(properties or {})
         self._context.default_engine.check_schema(canonical)
+        numbered = checked_schema(assign_field_ids(canonical), checks or {})
         identity = uuid_utils.uuid7().hex
         try:
             with self._context.catalog.write() as writer:
@@ -79,7 +84,7 @@ class Lake:
                     uuid=identity,
                     name=parsed,
                     location=f"{parsed.namespace}/{parsed.name}-{identity[-12:]}",
-                    schema=assign_field_ids(canonical),
+                    schema=numbered,
                     partition_by=partitions,
                     sort_by=sorting,
                     properties=checked,

@@ -27,6 +27,7 @@ class LeaseKeeper:
         self._next = 0
         self._pid = 0
         self._running = False
+        self._wakes_at = 0.0
 
     def start(self, beat: Beat, *, seconds: float) -> int:
         """Calls `beat` every so many seconds from now on, until `stop` is given the number returned."""
@@ -35,8 +36,10 @@ class LeaseKeeper:
             self._pid = os.getpid()
         with self._changed:
             self._next += 1
-            self._beats[self._next] = (beat, seconds, time.monotonic() + seconds)
-            self._changed.notify()
+            due = time.monotonic() + seconds
+            self._beats[self._next] = (beat, seconds, due)
+            if due < self._wakes_at:  # else the thread will be awake in time, and short work need not disturb it
+                self._changed.notify()
             if not self._running:  # a thread for each commit would cost more than the commit
                 self._running = True
                 threading.Thread(target=self._run, name="parqlake-leases", daemon=True).start()
@@ -50,10 +53,12 @@ class LeaseKeeper:
     def _run(self) -> None:
         while True:
             with self._changed:
+                self._wakes_at = time.monotonic() + _LINGER_SECONDS
                 if not self._changed.wait_for(lambda: bool(self._beats), timeout=_LINGER_SECONDS):
                     self._running = False
                     return
-                wait = min(due for _, _, due in self._beats.values()) - time.monotonic()
+                self._wakes_at = min(due for _, _, due in self._beats.values())
+                wait = self._wakes_at - time.monotonic()
                 if wait > 0:
                     self._changed.wait(wait)
                     continue

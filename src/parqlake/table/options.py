@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
 import pyarrow as pa
 
 from parqlake.core.errors import InvalidOptionError, suggestion
+from parqlake.core.evolution.write_modes import SchemaMode, schema_mode
 from parqlake.core.model import TableInfo
 from parqlake.core.ports import FileVisitor, WriteSpec
 
@@ -16,21 +19,35 @@ DEFAULT_TARGET_MB = 128.0
 DEFAULT_ROW_GROUP_ROWS = 1024 * 1024
 TABLE_ID_KEY = "parqlake.table_id"
 TRANSACTION_KEY = "parqlake.transaction_id"
+OPERATION_KEY = "parqlake.operation"
+TABLE_NAME_KEY = "parqlake.table"
+LAYOUT_KEY = "parqlake.layout"
+SCHEMA_KEY = "parqlake.schema"
 _MIB = 1024 * 1024
 
 
 class WriteOptions(TypedDict, total=False):
-    """How the files of one write are made; what is left out comes from the table's properties."""
+    """How the files of one write are made; what is left out comes from the table's properties.
+
+    `schema_mode` says what happens to data whose columns are not the table's: `"strict"` refuses them, `"merge"` adds
+    new columns and fills missing ones, `"promote"` also widens columns, and makes text of what nothing else holds.
+    """
 
     target_mb_per_file: float | None
     max_rows_per_file: int | None
     row_group_size: int | None
     compression: str | None
     file_visitor: FileVisitor | None
+    schema_mode: str | None
 
 
-def write_spec(info: TableInfo, schema: pa.Schema, options: WriteOptions, *, txn_id: str = "") -> WriteSpec:
-    """Makes the spec of one write, and raises for values that make no sense."""
+def write_spec(
+    info: TableInfo, schema: pa.Schema, options: WriteOptions, *, txn_id: str = "", evolves: bool = False
+) -> WriteSpec:
+    """Makes the spec of one write, and raises for values that make no sense.
+
+    `evolves` is for those who follow `schema_mode`; for others only `"strict"` makes sense.
+    """
     own = info.properties
     unknown = set(options) - set(WriteOptions.__annotations__)
     if unknown:
@@ -38,6 +55,12 @@ def write_spec(info: TableInfo, schema: pa.Schema, options: WriteOptions, *, txn
         known = ", ".join(WriteOptions.__annotations__)
         raise InvalidOptionError(
             f'no option "{name}";{suggestion(name, WriteOptions.__annotations__)} options: {known}'
+        )
+    mode = schema_mode(options.get("schema_mode"))
+    if mode is not SchemaMode.STRICT and not evolves:
+        raise InvalidOptionError(
+            f'schema_mode="{mode}" is for append, overwrite and lake.write; here the columns must be those of the '
+            "table: change them first, for instance with add_column"
         )
     target = _number("target_mb_per_file", options.get("target_mb_per_file"), own, DEFAULT_TARGET_MB)
     max_rows = _whole("max_rows_per_file", options.get("max_rows_per_file"), own, None)
@@ -57,9 +80,21 @@ def write_spec(info: TableInfo, schema: pa.Schema, options: WriteOptions, *, txn
         max_rows_per_file=max_rows,
         row_group_rows=row_group_rows if max_rows is None else min(row_group_rows, max_rows),
         compression=codec.lower(),
-        footer={TABLE_ID_KEY: info.uuid, TRANSACTION_KEY: txn_id},
+        footer=_footer(info, schema, txn_id),
         file_visitor=options.get("file_visitor"),
     )
+
+
+def _footer(info: TableInfo, schema: pa.Schema, txn_id: str) -> dict[str, str]:
+    """What each file says of itself, so that a lost catalog can be made again from the files."""
+    layout = {"partition_by": info.partition_by, "sort_by": info.sort_by}
+    return {
+        TABLE_ID_KEY: info.uuid,
+        TABLE_NAME_KEY: str(info.name),
+        TRANSACTION_KEY: txn_id,
+        LAYOUT_KEY: json.dumps(layout, separators=(",", ":")),
+        SCHEMA_KEY: base64.b64encode(schema.serialize()).decode(),
+    }
 
 
 def check_properties(properties: Mapping[str, Any]) -> dict[str, str]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from parqlake.core.evolution.marks import is_evolved
+from parqlake.core.evolution.projection import Projection
 from parqlake.core.model import BoolArray, DataFile, FileEntry, IntArray, Segment, TableInfo
 from parqlake.core.pages import Page, pack_column, unpack
 from parqlake.core.partitioning import parse_partition_text
@@ -59,7 +61,28 @@ def plan_scan(
             files = []
         files = [file for file in files if file.file_id not in staged.removed]
         files += _staged(info, predicate, staged.added)
-    return ReadPlan(schema, tuple(files), None if predicate == TRUE else predicate, columns, limit)
+    stored = stored_schemas(reader, info, schema, files, every_schema=added_after is not None)
+    return ReadPlan(schema, tuple(files), None if predicate == TRUE else predicate, columns, limit, stored)
+
+
+def stored_schemas(
+    reader: CatalogReader,
+    info: TableInfo,
+    schema: pa.Schema,
+    files: Sequence[PlannedFile | FileEntry],
+    *,
+    every_schema: bool = False,
+) -> dict[int, pa.Schema]:
+    """The schemas of those files that are to be read through a projection: for `ReadPlan.file_schemas`.
+
+    A table whose schema never changed costs nothing here: its schema says so. Only files that are not of the version
+    (`every_schema`) may have been written after a schema that looks like the first one. Staged files, of the id -1,
+    have the schema of their transaction.
+    """
+    if not (every_schema or is_evolved(schema)):
+        return {}
+    stored = {number: reader.schema(info.table_id, number) for number in {file.schema_id for file in files} - {-1}}
+    return {number: found for number, found in sorted(stored.items()) if not Projection(found, schema).is_identity}
 
 
 def select(reader: CatalogReader, table_id: int, version: int, predicate: Predicate) -> dict[int, Hits]:

@@ -17,6 +17,7 @@ from parqlake.core.predicates.tree import TRUE, Predicate, columns_of
 from parqlake.core.schema import check_columns_exist, without_ids
 from parqlake.table.context import LakeContext
 from parqlake.table.explain import Explanation, conditions, spark_way
+from parqlake.table.holding import VersionGuard
 from parqlake.table.planning import Staged, by_residual, plan_scan, planned, select, select_uncertain
 
 
@@ -50,6 +51,9 @@ class Scan:
         """Made by `Table.scan`."""
         self._context = context
         self._request = request
+        first = request.version if request.added_after is None else request.added_after + 1
+        known = request.staged is None and request.added_after is None  # whoever resolved it has just looked
+        self._guard = VersionGuard(context, request.info, first, request.version, known=known)
 
     @property
     def version(self) -> int:
@@ -71,14 +75,13 @@ class Scan:
     @cached_property
     def plan(self) -> ReadPlan:
         """Exactly the row groups to read, decided from the catalog's statistics; no file was opened."""
-        try:
-            return self._planned(settled=True)
-        except CatalogError:
-            return self._planned(settled=False)
+        return self._guard.planned(self._plan_now)
 
     def to_batches(self) -> pa.RecordBatchReader:
         """The rows as a stream of Arrow batches; memory is bounded by the batches, not by the table."""
-        return self._context.reader.batches(self.plan, self._context.store)
+        plan = self.plan
+        self._guard.check()
+        return self._guard.stream(self._context.reader.batches(plan, self._context.store))
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The same as `to_batches`: so that a scan can be written to another table."""
@@ -102,7 +105,9 @@ class Scan:
         Args:
             spark: the session; the active one, or one made by `parqlake.spark.session`, if left out.
         """
-        return self._context.connect_to("spark")(self.plan, self._context.store, spark)
+        frame = self._context.connect_to("spark")(self.plan, self._context.store, spark)
+        self._guard.hand_off()
+        return frame
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The Arrow stream interface: Polars, DuckDB and others read a scan without copying."""
@@ -118,7 +123,9 @@ class Scan:
         Rows inside them are not filtered: pass the filter to the dataset's own methods. Arrow's filters on floats miss
         NaNs in row groups whose other values are all the same number; `to_batches` and `to_arrow` do not.
         """
-        return self._context.reader.dataset(self.plan, self._context.store)
+        dataset = self._context.reader.dataset(self.plan, self._context.store)
+        self._guard.hand_off()
+        return dataset
 
     def count(self) -> int:
         """The number of rows; from the catalog alone where that is exact, else by reading what is in doubt."""
@@ -128,7 +135,7 @@ class Scan:
         elif request.staged is not None or request.added_after is not None:
             rows = self._count_by_reading(self.plan.files)
         else:
-            certain, doubtful = self._certain_rows()
+            certain, doubtful = self._guard.planned(self._certain_rows)
             rows = certain + self._count_by_reading(doubtful)
         return rows if request.limit is None else min(rows, request.limit)
 
@@ -156,12 +163,18 @@ class Scan:
                 bytes_total=snapshot.size_bytes if snapshot else 0,
                 bytes_read=sum(file.read_bytes for file in self.plan.files),
                 conditions=conditions(reader, table_id, request.version, request.predicate, row_groups),
-                spark_reads=spark_way(self._context.store),
+                spark_reads=spark_way(self._context.store, self.plan),
             )
 
     def __repr__(self) -> str:
         where = "" if self._request.predicate == TRUE else f" where {describe(self._request.predicate)}"
         return f"<Scan of {self._request.info.name} at version {self.version}{where}>"
+
+    def _plan_now(self) -> ReadPlan:
+        try:
+            return self._planned(settled=True)
+        except CatalogError:
+            return self._planned(settled=False)
 
     def _planned(self, *, settled: bool) -> ReadPlan:
         request = self._request
@@ -206,7 +219,9 @@ class Scan:
         names = tuple(dict.fromkeys(column.path[0] for column in columns_of(self._request.predicate)))
         columns = names or (self._request.schema.names[0],)
         plan = replace(self.plan, files=files, columns=columns, limit=None)
-        return sum(batch.num_rows for batch in self._context.reader.batches(plan, self._context.store))
+        self._guard.check()
+        batches = self._guard.stream(self._context.reader.batches(plan, self._context.store))
+        return sum(batch.num_rows for batch in batches)
 
 
 def check_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[str, ...] | None:

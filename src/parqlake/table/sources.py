@@ -27,11 +27,16 @@ class Source(Protocol):
         """Has the engine write the rows to final files."""
 
 
-def open_source(data: Any, schema: pa.Schema, engine: Engine, *, checks: Sequence[BatchCheck] = ()) -> Source:
-    """Opens the data, and raises if its columns do not fit the schema, before anything is read."""
+def open_source(
+    data: Any, schema: pa.Schema, engine: Engine, *, checks: Sequence[BatchCheck] = (), strict: bool = True
+) -> Source:
+    """Opens the data, and raises if its columns do not fit the schema, before anything is read.
+
+    Unless `strict`, the schema was made to hold the data, and columns that the data lacks are filled.
+    """
     if is_spark_frame(data):
-        return FrameSource(data, schema, engine, checks=checks)
-    return StreamSource(data, schema, checks=checks)
+        return FrameSource(data, schema, engine, checks=checks, strict=strict)
+    return StreamSource(data, schema, checks=checks, strict=strict)
 
 
 def is_spark_frame(data: Any) -> bool:
@@ -43,12 +48,21 @@ def is_spark_frame(data: Any) -> bool:
 class FrameSource:
     """A data frame whose engine writes it where it is."""
 
-    def __init__(self, frame: Any, schema: pa.Schema, engine: Engine, *, checks: Sequence[BatchCheck] = ()) -> None:
+    def __init__(
+        self,
+        frame: Any,
+        schema: pa.Schema,
+        engine: Engine,
+        *,
+        checks: Sequence[BatchCheck] = (),
+        strict: bool = True,
+    ) -> None:
         """Made by `open_source`."""
         if not hasattr(engine, "write_frame"):
             raise InvalidOptionError(f'engine="{engine.name}" cannot write a Spark data frame; leave engine out')
         self._engine = cast("FrameEngine", engine)
-        reconcile(self._engine.frame_schema(frame), schema)
+        if strict:
+            reconcile(self._engine.frame_schema(frame), schema)
         self._frame = frame
         self._checks = checks
 
@@ -63,10 +77,11 @@ class StreamSource:
     Some engines only see that a stream broke, not why; so the first error is kept, and raised as it was.
     """
 
-    def __init__(self, data: Any, schema: pa.Schema, *, checks: Sequence[BatchCheck] = ()) -> None:
+    def __init__(self, data: Any, schema: pa.Schema, *, checks: Sequence[BatchCheck] = (), strict: bool = True) -> None:
         """Opens the data, and raises if its columns do not fit, before anything is read."""
         self._raw = to_reader(data)
-        reconcile(self._raw.schema, schema)
+        if strict:
+            reconcile(self._raw.schema, schema)
         self._schema = schema
         self._checks = checks
         self._error: ParqlakeError | None = None

@@ -18,14 +18,15 @@ from parqlake.table.changing import Changing
 from parqlake.table.context import EngineChoice, LakeContext, now
 from parqlake.table.evolving import Evolving
 from parqlake.table.history import HistoryEntry
+from parqlake.table.keeping import Keeping
 from parqlake.table.options import WriteOptions, check_properties
 from parqlake.table.result import WriteResult
 from parqlake.table.scan import Scan, ScanRequest, check_columns, check_limit
-from parqlake.table.versions import Moment, check_live, check_only_added, live_head, resolve
+from parqlake.table.versions import Moment, check_live, check_only_added, live_head, resolve, resolve_after
 from parqlake.table.writes import Call
 
 
-class Table(Changing, Evolving):
+class Table(Changing, Evolving, Keeping):
     """One table of a lake. Handles are cheap and hold no state: each call sees the newest version.
 
     Example:
@@ -113,7 +114,7 @@ class Table(Changing, Evolving):
             >>> orders.added(after=seen, until=orders.version).to_arrow()   # doctest: +SKIP
         """
         with self._context.catalog.read() as reader:
-            first, _ = resolve(reader, self._info, version=after, as_of=None)
+            first = resolve_after(reader, self._info, after)
             last, schema_id = resolve(reader, self._info, version=until, as_of=None)
             if not allow_removals:
                 check_only_added(reader, self._info, first, last)

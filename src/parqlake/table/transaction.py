@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Unpack
@@ -11,18 +11,23 @@ import pyarrow as pa
 
 from parqlake.core.conflicts import ReadSet
 from parqlake.core.errors import InputError, TableNotFoundError
+from parqlake.core.merging import MergeCounts
 from parqlake.core.model import DataFile, FileEntry, Head, Operation, TableInfo
 from parqlake.core.names import parse_table_name
-from parqlake.core.ports import BatchCheck, IdempotencyKeyUsed
+from parqlake.core.ports import BatchCheck, Engine, IdempotencyKeyUsed, WriteSpec
 from parqlake.core.predicates import bind, parse
 from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.to_arrow import to_arrow
 from parqlake.core.predicates.tree import TRUE, Predicate
+from parqlake.core.updating import row_change
 from parqlake.table.commit import TableChange
 from parqlake.table.context import EngineChoice, LakeContext
+from parqlake.table.deleting import parsed_where
+from parqlake.table.merge_target import View
+from parqlake.table.merging import merge_call, merge_rows, opened
 from parqlake.table.options import WriteOptions, write_spec
 from parqlake.table.planning import Staged
-from parqlake.table.removal import remove_rows, remove_staged_rows
+from parqlake.table.removal import Removal, change_rows, change_staged_rows, remove_rows, remove_staged_rows
 from parqlake.table.scan import Scan, ScanRequest, check_columns, check_limit
 from parqlake.table.sources import matching_only, open_source
 from parqlake.table.unit import Unit
@@ -54,10 +59,25 @@ class _Changes:
             add=tuple(self.add),
             remove=() if self.replace_all else tuple(self.remove),
             replace_all=self.replace_all,
-            carried_rows=0 if self.replace_all else self.carried_rows,
+            carried_rows=0 if self.replace_all else self._carried(),
             reads=self.reads,
             writes=self.operation is not None,
         )
+
+    def note(self, removal: Removal, staged: list[DataFile], operation: Operation | None) -> None:
+        """Takes down what was removed or changed of the base version, and what became of files staged before."""
+        self.remove += removal.remove
+        self.add = [*staged, *removal.add]
+        self.carried_rows += removal.carried_rows
+        self.reads = ReadSet(
+            (*self.reads.predicates, *removal.reads.predicates), self.reads.file_ids | removal.reads.file_ids
+        )
+        self.operation = operation
+
+    def _carried(self) -> int:
+        """Rows that were copied; some of the copies may have been changed or removed since, so that it is a bound."""
+        before, after = (sum(file.row_count for file in files) for files in (self.remove, self.add))
+        return min(self.carried_rows, before, after)
 
 
 class Transaction:
@@ -225,9 +245,87 @@ class TransactionTable:
         if predicate == TRUE:
             state.add, state.remove, state.replace_all = [], [], True
         else:
-            self._remove(predicate, engine, options)
+            self._remove(predicate, engine, {**options, "file_visitor": None}, Operation.OVERWRITE)
         state.add += new
         state.operation = Operation.OVERWRITE
+
+    def delete(self, where: Any, *, engine: EngineChoice = None, **options: Unpack[WriteOptions]) -> int:
+        """Removes the rows for which `where` is TRUE, and returns how many there were; see `Table.delete`."""
+        if self._tx.replayed:
+            return 0
+        predicate = bind(parsed_where(where, "delete"), self._state.schema)
+        return self._remove(predicate, engine, options, Operation.DELETE)
+
+    def update(
+        self, where: Any, set: Mapping[str, Any], *, engine: EngineChoice = None, **options: Unpack[WriteOptions]
+    ) -> int:
+        """Sets columns of the rows for which `where` is TRUE, and returns how many there were; see `Table.update`."""
+        if self._tx.replayed:
+            return 0
+        state = self._state
+        change = row_change(set, bind(parsed_where(where, "update"), state.schema), state.schema)
+        chosen, unit, spec = self._ready(engine, options)
+        with_spec = {"schema": state.schema, "change": change, "spec": spec, "engine": chosen}
+        staged, rows = change_staged_rows(self._context, unit, state.info, state.add, **with_spec)
+        changed = _nothing_of(change.predicate)
+        if not state.replace_all:
+            gone = frozenset(entry.file_id for entry in state.remove)
+            changed = change_rows(self._context, unit, state.info, head=state.base, without=gone, **with_spec)
+        return self._noted(changed, staged, rows, Operation.UPDATE)
+
+    def merge(
+        self,
+        source: Any,
+        on: Sequence[str] | str,
+        strategy: str = "upsert",
+        *,
+        dedup_order_by: Sequence[str] | str | None = None,
+        update_columns: Sequence[str] | None = None,
+        where: Any = None,
+        memory_limit: int | str | None = None,
+        engine: EngineChoice = None,
+        **options: Unpack[WriteOptions],
+    ) -> MergeCounts:
+        """Brings rows of a source together with the table's by key, and returns the counts; see `Table.merge`."""
+        if self._tx.replayed:
+            return MergeCounts(0, 0, 0, 0)
+        asked = merge_call(
+            on=on,
+            strategy=strategy,
+            dedup_order_by=dedup_order_by,
+            update_columns=update_columns,
+            where=where,
+            memory_limit=memory_limit,
+        )
+        state = self._state
+        rows = opened(source, asked, state.schema, self._context.engine(engine, source))
+        try:
+            chosen, unit, spec = self._ready(engine, options, source)
+            gone = frozenset(entry.file_id for entry in state.remove)
+            view = View(state.info, state.base, state.schema, tuple(state.add), gone, state.replace_all)
+            made = merge_rows(self._context, unit, view, rows, asked, engine=chosen, spec=spec, stacklevel=2)
+        finally:
+            rows.close()
+        counts = made.counts
+        changed = Removal(made.remove, made.add, made.reads, counts.updated + counts.deleted, made.carried_rows)
+        self._noted(changed, list(made.staged), counts.inserted, Operation.MERGE)
+        total = counts.total - sum(entry.row_count for entry in state.remove if entry.file_id in gone)
+        return replace(counts, total=total)
+
+    def _ready(self, engine: EngineChoice, options: WriteOptions, data: Any = None) -> tuple[Engine, Unit, WriteSpec]:
+        state = self._state
+        chosen = self._context.engine(engine, data)
+        chosen.check_schema(state.schema)
+        write_spec(state.info, state.schema, options)
+        unit = self._tx._open_unit(chosen.name)
+        return chosen, unit, write_spec(state.info, state.schema, options, txn_id=unit.txn_id)
+
+    def _noted(self, changed: Removal, staged: list[DataFile], rows: int, operation: Operation) -> int:
+        """Takes down what was done; what changed no row makes no version of the table, but counts as read."""
+        state = self._state
+        total = rows + changed.rows
+        state.note(changed, staged, operation if total else state.operation)
+        return total
 
     def _written(
         self, data: Any, engine: EngineChoice, options: WriteOptions, checks: Sequence[BatchCheck] = ()
@@ -240,38 +338,18 @@ class TransactionTable:
         spec = write_spec(state.info, state.schema, options, txn_id=unit.txn_id)
         return unit.write(source, spec, chosen)
 
-    def _remove(self, predicate: Predicate, engine: EngineChoice, options: WriteOptions) -> None:
-        chosen = self._context.engine(engine)
+    def _remove(self, predicate: Predicate, engine: EngineChoice, options: WriteOptions, operation: Operation) -> int:
         state = self._state
-        unit = self._tx._open_unit(chosen.name)
-        spec = replace(write_spec(state.info, state.schema, options, txn_id=unit.txn_id), file_visitor=None)
-        state.add = remove_staged_rows(
-            self._context,
-            unit,
-            state.info,
-            state.add,
-            schema=state.schema,
-            predicate=predicate,
-            spec=spec,
-            engine=chosen,
-        )
-        if state.replace_all:
-            return
-        gone = frozenset(entry.file_id for entry in state.remove)
-        removal = remove_rows(
-            self._context,
-            unit,
-            state.info,
-            head=state.base,
-            schema=state.schema,
-            predicate=predicate,
-            spec=spec,
-            engine=chosen,
-            without=gone,
-        )
-        state.remove += removal.remove
-        state.add += removal.add
-        state.carried_rows += removal.carried_rows
-        state.reads = ReadSet(
-            (*state.reads.predicates, *removal.reads.predicates), state.reads.file_ids | removal.reads.file_ids
-        )
+        chosen, unit, spec = self._ready(engine, options)
+        arguments = {"schema": state.schema, "predicate": predicate, "spec": spec, "engine": chosen}
+        staged, rows = remove_staged_rows(self._context, unit, state.info, state.add, **arguments)
+        removal = _nothing_of(predicate)
+        if not state.replace_all:
+            gone = frozenset(entry.file_id for entry in state.remove)
+            removal = remove_rows(self._context, unit, state.info, head=state.base, without=gone, **arguments)
+        return self._noted(removal, staged, rows, operation)
+
+
+def _nothing_of(predicate: Predicate) -> Removal:
+    """What is removed of a base version that nothing is left of."""
+    return Removal((), (), ReadSet((predicate,)), 0, 0)

@@ -10,15 +10,18 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 from types import TracebackType
+from typing import cast
 
 import uuid_utils
 
-from parqlake.core.errors import CatalogError, ParqlakeError, StoreError, UnknownOutcomeError
+from parqlake.core.errors import CatalogError, InvalidOptionError, ParqlakeError, StoreError, UnknownOutcomeError
 from parqlake.core.model import DataFile, Snapshot, TransactionRecord, TransactionStatus
 from parqlake.core.ports import Engine, IdempotencyKeyUsed, ReadPlan, WriteSpec, WrittenFile
+from parqlake.core.updating import ChangingEngine, RowChange
 from parqlake.table.commit import TableChange, commit
 from parqlake.table.context import LakeContext, now
 from parqlake.table.lease import LEASES
+from parqlake.table.options import OPERATION_KEY
 from parqlake.table.sources import Source
 
 
@@ -65,9 +68,19 @@ class Unit:
         """Writes new rows to final files; no version refers to them until the commit."""
         return source.write(engine, self._tracked(spec), self._context.store)
 
-    def rewrite(self, plan: ReadPlan, spec: WriteSpec, engine: Engine) -> list[DataFile]:
-        """Writes rows that are in files already to new ones."""
-        return engine.rewrite(plan, self._tracked(spec), self._context.store)
+    def rewrite(
+        self, plan: ReadPlan, spec: WriteSpec, engine: Engine, change: RowChange | None = None
+    ) -> list[DataFile]:
+        """Writes rows that are in files already to new ones, changed on the way if a change is given."""
+        if change is None:
+            return engine.rewrite(plan, self._tracked(spec), self._context.store)
+        if not hasattr(engine, "rewrite_changed"):
+            raise InvalidOptionError(f'engine="{engine.name}" cannot update rows; use "pyarrow", "duckdb" or "spark"')
+        return cast("ChangingEngine", engine).rewrite_changed(plan, change, self._tracked(spec), self._context.store)
+
+    def track(self, paths: Iterable[str]) -> None:
+        """Takes down files that were written for this unit by other ways; paths are relative to the store's root."""
+        self._written.update(paths)
 
     def discard(self, location: str, files: Iterable[DataFile]) -> None:
         """Deletes files of a failed attempt; the unit goes on."""
@@ -105,7 +118,7 @@ class Unit:
             if visitor is not None:
                 visitor(file)
 
-        return replace(spec, file_visitor=visit)
+        return replace(spec, file_visitor=visit, footer={**spec.footer, OPERATION_KEY: self._record.operation})
 
 
 def new_record(

@@ -18,6 +18,9 @@ from parqlake.core.ports import CatalogReader
 Moment = str | date | datetime
 """ISO text, a date (its midnight) or a datetime; without a zone it is UTC."""
 
+_FIRST_SCHEMA = 1
+"""The schema that every table is created with."""
+
 
 def live_head(reader: CatalogReader, info: TableInfo) -> Head:
     """The newest version, or `TableNotFoundError` if the table was dropped."""
@@ -42,11 +45,16 @@ def resolve(
         return head.version, head.schema_id
     number = _at(reader, info, as_of) if as_of is not None else _numbered(reader, info, version, head)
     if number == 0:
-        return 0, _first_schema(reader, info, head)
+        return 0, _FIRST_SCHEMA
     snapshot = reader.snapshot(info.table_id, number)
     if snapshot is None:
-        raise VersionNotFoundError(f"version {number} of {info.name} is not kept any more; see history()")
+        raise VersionNotFoundError(f"version {number} of {info.name} was expired; history() shows what is kept")
     return snapshot.version, snapshot.schema_id
+
+
+def resolve_after(reader: CatalogReader, info: TableInfo, version: int | str) -> int:
+    """The version that a caller has seen; it need not be kept, since only later ones are read."""
+    return _numbered(reader, info, version, live_head(reader, info))
 
 
 def check_only_added(reader: CatalogReader, info: TableInfo, after: int, until: int) -> None:
@@ -76,16 +84,18 @@ def parse_moment(value: Any) -> datetime:
     raise InvalidOptionError(f"as_of={value!r} is no moment; give ISO text, a date or a datetime")
 
 
-def _first_schema(reader: CatalogReader, info: TableInfo, head: Head) -> int:
-    first = reader.snapshot(info.table_id, 1)
-    return head.schema_id if first is None else first.schema_id
-
-
 def _at(reader: CatalogReader, info: TableInfo, as_of: Moment | None) -> int:
     moment = parse_moment(as_of)
     snapshot = reader.snapshot_as_of(info.table_id, moment)
-    if snapshot is not None:
-        return snapshot.version
+    version = 0 if snapshot is None else snapshot.version
+    expired = reader.expired_as_of(info.table_id, moment) or 0
+    if expired > version:
+        raise VersionNotFoundError(
+            f"version {expired} of {info.name}, the newest one at {moment.isoformat()}, was expired; history() shows "
+            "what is kept"
+        )
+    if version:
+        return version
     if moment >= info.created_at:
         return 0
     raise VersionNotFoundError(

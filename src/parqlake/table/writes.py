@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-import pyarrow as pa
-
-from parqlake.core.errors import ConcurrentAppendError, ConcurrentRemoveError, InvalidOptionError
-from parqlake.core.model import DataFile, Head, Operation, TableInfo
-from parqlake.core.ports import CatalogReader, Engine, IdempotencyKeyUsed, WriteSpec
+from parqlake.core.errors import ConcurrentSchemaChangeError, InvalidOptionError
+from parqlake.core.model import DataFile, Operation, TableInfo, TransactionRecord
+from parqlake.core.ports import CatalogReader, IdempotencyKeyUsed, WriteSpec
 from parqlake.core.predicates import bind, parse
 from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.to_arrow import to_arrow
@@ -19,15 +17,16 @@ from parqlake.table.commit import TableChange
 from parqlake.table.context import EngineChoice, LakeContext
 from parqlake.table.options import WriteOptions, write_spec
 from parqlake.table.removal import remove_rows
+from parqlake.table.rerunning import commit_rerunning
 from parqlake.table.result import WriteResult, result_of
-from parqlake.table.sources import matching_only, open_source
+from parqlake.table.sources import matching_only
+from parqlake.table.target import Target, newest_target
 from parqlake.table.unit import Unit
-from parqlake.table.versions import Moment, live_head, resolve
-
-MAX_RERUNS = 20
-"""How often an operation that met another commit on the same rows is worked out again."""
+from parqlake.table.versions import Moment, resolve
+from parqlake.table.write_schemas import Fitted, fitted
 
 MAX_KEY_LENGTH = 1000
+_R_co = TypeVar("_R_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +43,25 @@ Work = Callable[[Unit], object]
 """Writes files and commits them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The table as it was when the call began."""
+class Told(Protocol[_R_co]):
+    """Says what a committed transaction came to for one table: with no version, if it made none."""
 
-    info: TableInfo
-    head: Head
-    schema: pa.Schema
-    engine: Engine
+    def __call__(self, reader: CatalogReader, table_id: int, version: int | None, *, replayed: bool) -> _R_co:
+        """The result, from the catalog."""
 
 
 def append(context: LakeContext, info: TableInfo, data: Any, *, call: Call, options: WriteOptions) -> WriteResult:
     """Adds rows as one new version."""
 
     def prepare(target: Target) -> Work:
-        source = open_source(data, target.schema, target.engine)
+        fit = fitted(context, target, data, options)
+        source = fit.open()
 
         def work(unit: Unit) -> None:
-            spec = write_spec(target.info, target.schema, options, txn_id=unit.txn_id)
+            spec = write_spec(target.info, fit.target.schema, options, txn_id=unit.txn_id, evolves=True)
             files = unit.write(source, spec, target.engine)
-            unit.commit([TableChange(target.info, target.head, Operation.APPEND, add=tuple(files))])
+            change = TableChange(target.info, target.head, Operation.APPEND, add=tuple(files), schema=fit.new_schema)
+            unit.commit([change])
 
         return work
 
@@ -76,17 +74,26 @@ def overwrite(
     """Replaces all rows, or those that `where` selects."""
 
     def prepare(target: Target) -> Work:
-        predicate = bind(parse(where), target.schema)
+        fit = fitted(context, target, data, options)
+        predicate = bind(parse(where), fit.target.schema)
         checks = () if predicate == TRUE else (matching_only(to_arrow(predicate), describe(predicate)),)
-        source = open_source(data, target.schema, target.engine, checks=checks)
+        source = fit.open(checks=checks)
 
         def work(unit: Unit) -> None:
-            spec = write_spec(target.info, target.schema, options, txn_id=unit.txn_id)
+            spec = write_spec(target.info, fit.target.schema, options, txn_id=unit.txn_id, evolves=True)
             new = tuple(unit.write(source, spec, target.engine))
             if predicate == TRUE:
-                unit.commit([TableChange(target.info, target.head, Operation.OVERWRITE, add=new, replace_all=True)])
+                change = TableChange(
+                    target.info,
+                    target.head,
+                    Operation.OVERWRITE,
+                    add=new,
+                    replace_all=True,
+                    schema=fit.new_schema,
+                )
+                unit.commit([change])
             else:
-                _replace(context, unit, target, predicate, new=new, spec=spec)
+                _replace(context, unit, fit, predicate, new=new, spec=spec)
 
         return work
 
@@ -100,7 +107,8 @@ def restore(
 
     def prepare(target: Target) -> Work:
         with context.catalog.read() as reader:
-            number, _ = resolve(reader, info, version=version, as_of=as_of)
+            number, schema_id = resolve(reader, info, version=version, as_of=as_of)
+            first = reader.schema(info.table_id, schema_id)
         empty = number == 0
         change = TableChange(
             target.info,
@@ -108,6 +116,7 @@ def restore(
             Operation.RESTORE,
             replace_all=empty,
             restore_version=None if empty else number,
+            schema=first if empty and schema_id != target.head.schema_id else None,
             summary={"restored_version": number},
         )
         return lambda unit: unit.commit([change])
@@ -124,7 +133,21 @@ def run(
     call: Call,
     options: WriteOptions,
 ) -> WriteResult:
-    """Runs one writing call as a transaction of its own, and returns what it made.
+    """Runs one writing call as a transaction of its own, and returns the version that it made."""
+    return execute(context, info, prepare, data=data, call=call, options=options, told=_write_result)
+
+
+def execute(
+    context: LakeContext,
+    info: TableInfo,
+    prepare: Callable[[Target], Work],
+    *,
+    data: Any = None,
+    call: Call,
+    options: WriteOptions,
+    told: Told[_R_co],
+) -> _R_co:
+    """Runs one writing call as a transaction of its own, and returns what it came to.
 
     Bad options, data that does not fit and a used idempotency key are found before anything is written: `prepare`
     checks the input and returns the work that writes.
@@ -133,14 +156,13 @@ def run(
     check_key(key)
     engine = context.engine(call.engine, data)
     with context.catalog.read() as reader:
-        head = live_head(reader, info)
-        current = reader.table_by_id(info.table_id) or info
-        schema = reader.schema(info.table_id, head.schema_id)
-        if key is not None and (earlier := _replayed(reader, info.table_id, key)) is not None:
-            return earlier
-    engine.check_schema(schema)
-    write_spec(current, schema, options)
-    work = prepare(Target(current, head, schema, engine))
+        target = newest_target(reader, info, engine)
+        record = None if key is None else reader.transaction_by_key(key)
+        if record is not None:
+            return _replayed(reader, info.table_id, record, told)
+    engine.check_schema(target.schema)
+    write_spec(target.info, target.schema, options, evolves=True)
+    work = prepare(target)
     unit = Unit(
         context,
         operation=call.operation,
@@ -152,16 +174,15 @@ def run(
     try:
         with unit:
             work(unit)
-    except IdempotencyKeyUsed:
-        assert key is not None
+    except IdempotencyKeyUsed as used:
         with context.catalog.read() as reader:
-            found = _replayed(reader, info.table_id, key)
-        assert found is not None
-        return found
+            record = reader.transaction(used.txn_id)
+            assert record is not None
+            return _replayed(reader, info.table_id, record, told)
     with context.catalog.read() as reader:
         record = reader.transaction(unit.txn_id)
         assert record is not None
-        return result_of(reader, info.table_id, record.versions[info.table_id])
+        return told(reader, info.table_id, record.versions.get(info.table_id), replayed=False)
 
 
 def earlier_result(context: LakeContext, table_id: int, key: str | None) -> WriteResult | None:
@@ -170,7 +191,8 @@ def earlier_result(context: LakeContext, table_id: int, key: str | None) -> Writ
     if key is None:
         return None
     with context.catalog.read() as reader:
-        return _replayed(reader, table_id, key)
+        record = reader.transaction_by_key(key)
+        return None if record is None else _replayed(reader, table_id, record, _write_result)
 
 
 def check_key(key: str | None) -> None:
@@ -182,51 +204,54 @@ def check_key(key: str | None) -> None:
 def _replace(
     context: LakeContext,
     unit: Unit,
-    target: Target,
+    fit: Fitted,
     predicate: Predicate,
     *,
     new: tuple[DataFile, ...],
     spec: WriteSpec,
 ) -> None:
-    head = target.head
-    for attempt in range(1, MAX_RERUNS + 1):
+    target = fit.target
+
+    def attempt(now: Target) -> TableChange:
+        if now.head.schema_id != target.head.schema_id:
+            raise ConcurrentSchemaChangeError(
+                f"the schema of {now.info.name} changed while new rows were written; repeat the operation"
+            )
         removal = remove_rows(
             context,
             unit,
-            target.info,
-            head=head,
+            now.info,
+            head=now.head,
             schema=target.schema,
             predicate=predicate,
             spec=spec,
-            engine=target.engine,
+            engine=now.engine,
         )
-        change = TableChange(
-            target.info,
-            head,
+        return TableChange(
+            now.info,
+            now.head,
             Operation.OVERWRITE,
             add=(*removal.add, *new),
             remove=removal.remove,
             carried_rows=removal.carried_rows,
             reads=removal.reads,
+            schema=fit.new_schema,
         )
-        try:
-            unit.commit([change])
-            return
-        except (ConcurrentAppendError, ConcurrentRemoveError):
-            if attempt == MAX_RERUNS:
-                raise
-            unit.discard(target.info.location, removal.add)
-        with context.catalog.read() as reader:
-            head = live_head(reader, target.info)
+
+    commit_rerunning(context, unit, target, attempt, kept=new)
 
 
-def _replayed(reader: CatalogReader, table_id: int, key: str) -> WriteResult | None:
-    record = reader.transaction_by_key(key)
-    if record is None:
-        return None
-    version = record.versions.get(table_id)
+def _write_result(reader: CatalogReader, table_id: int, version: int | None, *, replayed: bool) -> WriteResult:
     if version is None:
+        raise InvalidOptionError("the idempotency_key was used by a call that changed nothing; use a key of its own")
+    return result_of(reader, table_id, version, replayed=replayed)
+
+
+def _replayed(reader: CatalogReader, table_id: int, record: TransactionRecord, told: Told[_R_co]) -> _R_co:
+    version = record.versions.get(table_id)
+    if version is None and record.versions:
         raise InvalidOptionError(
-            f'idempotency_key="{key}" was used by transaction {record.txn_id} on other tables; use a key of its own'
+            f'idempotency_key="{record.idempotency_key}" was used by transaction {record.txn_id} on other tables; '
+            "use a key of its own"
         )
-    return result_of(reader, table_id, version, replayed=True)
+    return told(reader, table_id, version, replayed=True)

@@ -9,7 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from parqlake.core.model import DataFile
 from parqlake.core.ports import Store, WriteSpec
+from parqlake.core.predicates.tree import Predicate
 
 DEFAULT_MEMORY_BYTES = 512 * 1024 * 1024
 """What a merge may hold in memory before it puts rows aside on disk."""
@@ -54,6 +56,9 @@ class MergeRule:
     """Of source rows with the same key the one with the highest values here is taken; the last one of equals."""
     update_columns: tuple[str, ...] | None = None
     """Columns that a match changes; None is all of them."""
+    where: Predicate | None = None
+    """Bound; only target rows for which it is TRUE are changed or deleted. A source row whose key another row has
+    changes nothing, and is not inserted either. None: all rows."""
 
     @property
     def warns(self) -> bool:
@@ -74,6 +79,9 @@ class TargetFile:
     """Lowest and highest value of key columns, both inclusive; None: look into the file's footer."""
     keys_not_null: bool = False
     """Whether it is known that no key column holds a NULL; else the file is asked."""
+    stored_schema: pa.Schema | None = None
+    """With field ids: what the file was written as, if its rows are to be seen through a projection on the target's
+    schema (see `core.evolution.projection`). None: columns are found by their names."""
 
     @property
     def folder(self) -> str:
@@ -95,6 +103,9 @@ class MergeTarget:
     """Whether new files hold the partition columns too, or only their folders' names do."""
     keep_schema: bool = True
     """Whether a merge that leaves no row writes one file without rows, so that the columns are not forgotten."""
+    worker_path: Callable[[str], str] | None = None
+    """Like `new_path`, but called in other processes, more often than there are files: it is sent there, and no two
+    calls give the same path. None: what is written elsewhere gets its path from `new_path` afterwards, by a move."""
 
     @property
     def file_schema(self) -> pa.Schema:
@@ -116,9 +127,12 @@ class AddedFile:
     replaces: str | None
     """Path of the target file whose rows these are; None if they were inserted or came from another partition."""
     metadata: Any
-    """The writer's own `pyarrow.parquet.FileMetaData`."""
+    """The writer's own `pyarrow.parquet.FileMetaData`; None if another process wrote the file."""
     nans: frozenset[tuple[int, int]] = frozenset()
     """Row groups and leaf columns that hold a NaN, as `core.statistics.describe_file` wants them."""
+    data_file: DataFile | None = None
+    """The catalog's record, its path relative to the location, where another process wrote the file by a schema with
+    field ids; else `metadata` tells all."""
 
 
 @dataclass(frozen=True, slots=True)

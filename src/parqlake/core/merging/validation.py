@@ -15,6 +15,7 @@ from parqlake.core.errors import (
     suggestion,
 )
 from parqlake.core.merging.model import MergeRule, MergeStrategy
+from parqlake.core.schema import reconcile
 
 _CODECS = ("snappy", "gzip", "zstd", "lz4", "brotli", "none")
 
@@ -58,6 +59,14 @@ def check_merge_schemas(rule: MergeRule, *, source: pa.Schema, target: pa.Schema
     _check_same(source, target)
 
 
+def spelled_alike(source: pa.Schema, target: pa.Schema) -> pa.Schema:
+    """The source's schema, with columns that differ from the target's in layout only spelled as the target has them.
+
+    Values of such columns are cast, as `append` does, and checked while casting.
+    """
+    return pa.schema([_spelled_alike(field, target) for field in source])
+
+
 def check_merge_options(*, compression: str, memory_bytes: int, batch_rows: int) -> None:
     """Raises `InvalidOptionError` for options that would fail only after rows were written."""
     if compression.lower() not in _CODECS:
@@ -99,6 +108,17 @@ def _names(given: Sequence[str] | str, option: str) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise InvalidOptionError(f"{option} names a column twice: {', '.join(names)}")
     return names
+
+
+def _spelled_alike(field: pa.Field, target: pa.Schema) -> pa.Field:
+    index = target.get_field_index(field.name)
+    if index < 0:
+        return field
+    try:
+        reconcile(pa.schema([field]), pa.schema([target.field(index)]))
+    except SchemaMismatchError:
+        return field
+    return field.with_type(target.field(index).type)
 
 
 def _check_named(rule: MergeRule, source: pa.Schema, target: pa.Schema) -> None:

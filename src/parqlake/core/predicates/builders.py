@@ -9,6 +9,7 @@ from parqlake.core.predicates.normalise import normalise
 from parqlake.core.predicates.tree import (
     And,
     Arithmetic,
+    Case,
     Column,
     Compare,
     CompareOp,
@@ -36,7 +37,7 @@ def as_predicate(node: Node) -> Predicate:
             return Constant(None)
         case Literal(value=bool(value)):
             return Constant(value)
-        case Column() | Function():
+        case Column() | Function() | Case():
             return Compare(CompareOp.EQ, node, Literal(True))
         case Literal() | Arithmetic():
             raise InvalidPredicateError("a value by itself is no condition; compare it with something")
@@ -48,6 +49,13 @@ def as_expression(node: Node) -> Expr:
     if isinstance(node, Expr):
         return node
     raise InvalidPredicateError("a condition stands where a value is needed; join conditions with AND and OR")
+
+
+def as_value(node: Node) -> Expr:
+    """The node as a value; a condition becomes TRUE, FALSE or NULL."""
+    if isinstance(node, Expr):
+        return node
+    return Case(((node, Literal(True)), (Not(node), Literal(False))), Literal(None))
 
 
 def all_of(items: Iterable[Predicate]) -> Predicate:

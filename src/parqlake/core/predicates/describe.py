@@ -5,6 +5,7 @@ from __future__ import annotations
 from parqlake.core.predicates.tree import (
     And,
     Arithmetic,
+    Case,
     Column,
     Compare,
     Constant,
@@ -65,6 +66,9 @@ def _expression(expr: Expr) -> str:
             return f"({_expression(left)} {op} {_expression(right)})"
         case Function(name=name, args=args):
             return f"{name}({', '.join(_expression(arg) for arg in args)})"
+        case Case(whens=whens, otherwise=otherwise):
+            parts = [f"when {describe(condition)} then {_expression(value)}" for condition, value in whens]
+            return f"case {' '.join(parts)} else {_expression(otherwise)} end"
 
 
 def _value(value: object) -> str:

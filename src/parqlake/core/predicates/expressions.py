@@ -13,7 +13,7 @@ from parqlake.core.predicates.fold import fold
 from parqlake.core.predicates.literals import Value, read_value, shown
 from parqlake.core.predicates.moments import Moment, TimeOfDay
 from parqlake.core.predicates.resolve import resolve
-from parqlake.core.predicates.tree import Arithmetic, Column, Expr, Function, Literal
+from parqlake.core.predicates.tree import Arithmetic, Case, Column, Expr, Function, Literal
 from parqlake.core.predicates.value_types import decimal_type, type_of
 
 _MAX_DIGITS = 76
@@ -55,6 +55,17 @@ def bound_expression(expr: Expr, schema: pa.Schema) -> Expr:
             raise InvalidPredicateError("the prefix of starts_with is not a constant")
         case Function(name=name, args=args):
             return Function(name, tuple(bound_expression(arg, schema) for arg in args))
+        case Case():
+            return _bound_case(expr, schema)
+
+
+def _bound_case(case: Case, schema: pa.Schema) -> Expr:
+    from parqlake.core.predicates.bind import bind  # which binds expressions itself
+
+    values = [bound_expression(value, schema) for value in (*(value for _, value in case.whens), case.otherwise)]
+    *values, otherwise = _alike(values)
+    conditions = [bind(condition, schema) for condition, _ in case.whens]
+    return Case(tuple(zip(conditions, values, strict=True)), otherwise)
 
 
 def natural_literal(constant: Literal) -> Literal:

@@ -6,7 +6,7 @@ import math
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 
 from parqlake.core.predicates.literals import is_null, literal, read_value
-from parqlake.core.predicates.tree import Arithmetic, Column, Expr, Function, Literal
+from parqlake.core.predicates.tree import Arithmetic, Case, Column, Constant, Expr, Function, Literal
 
 NULL = Literal(None)
 _EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, Overflow])
@@ -39,6 +39,24 @@ def fold(expr: Expr) -> Expr:
         case Function(name=name, args=args):
             folded = tuple(map(fold, args))
             return NULL if NULL in folded else Function(name, folded)
+        case Case():
+            return _folded_case(expr)
+
+
+def _folded_case(case: Case) -> Expr:
+    """Leaves out branches that are never taken, and all that come after one that always is."""
+    whens = []
+    otherwise = fold(case.otherwise)
+    for condition, value in case.whens:
+        if isinstance(condition, Constant):
+            if condition.value:
+                otherwise = fold(value)
+                break
+            continue
+        whens.append((condition, fold(value)))
+    if all(value == otherwise for _, value in whens):
+        return otherwise
+    return Case(tuple(whens), otherwise)
 
 
 def _computed(op: str, left: Expr, right: Expr) -> Literal | None:

@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 
 from parqlake.core.errors import InvalidPredicateError
 from parqlake.core.predicates import builders
-from parqlake.core.predicates.builders import Node, as_expression, as_predicate
+from parqlake.core.predicates.builders import Node, as_expression, as_predicate, as_value
 from parqlake.core.predicates.sql_literals import converted, number
+from parqlake.core.predicates.sql_tokens import check_tokens, too_long
 from parqlake.core.predicates.tree import (
     Arithmetic,
+    Case,
     Column,
     CompareOp,
     Expr,
@@ -27,8 +29,6 @@ from parqlake.core.predicates.tree import (
 )
 
 MAX_LENGTH = 500_000
-MAX_TOKENS = 100_000
-MAX_NESTING = 25
 POSSIBLE = (
     "possible are: and or not, = != < <= > >=, between, in (…), is [not] null / true / false, like, ilike, "
     "+ - * / %, lower upper length abs coalesce starts_with isnan, and constants such as 5, 1.50, 'text', true, "
@@ -36,8 +36,6 @@ POSSIBLE = (
 )
 _SHOWN = 120
 _T = TypeVar("_T")
-_OPENING = {"L_PAREN", "L_BRACKET", "L_BRACE"}
-_CLOSING = {"R_PAREN", "R_BRACKET", "R_BRACE"}
 _COMPARISONS = {
     "eq": CompareOp.EQ,
     "neq": CompareOp.NE,
@@ -48,6 +46,7 @@ _COMPARISONS = {
 }
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%"}
 _FUNCTIONS = {"lower", "upper", "length", "abs"}
+_ONLY_IN_VALUES = {"case", "dpipe"}
 
 
 def parse_sql(text: str) -> Predicate:
@@ -60,7 +59,7 @@ def parse_sql(text: str) -> Predicate:
         InvalidPredicateError: the text is no condition, or uses something beyond the small language that every
             engine computes alike: subqueries, aggregates, window functions, placeholders, other functions.
     """
-    return _explained(text, "condition", lambda: as_predicate(_node(_syntax(text))))
+    return _explained(text, "condition", lambda: as_predicate(_node(_plain(_syntax(text)))))
 
 
 def parse_expression(text: str) -> Expr:
@@ -69,7 +68,16 @@ def parse_expression(text: str) -> Expr:
     Raises:
         InvalidPredicateError: see `parse_sql`.
     """
-    return _explained(text, "value", lambda: as_expression(_node(_syntax(text))))
+    return _explained(text, "value", lambda: as_expression(_node(_plain(_syntax(text)))))
+
+
+def parse_value(text: str) -> Expr:
+    """Reads what a column is set to: all that `parse_expression` reads, `||`, CASE, and conditions.
+
+    Raises:
+        InvalidPredicateError: see `parse_sql`.
+    """
+    return _explained(text, "value", lambda: as_value(_node(_syntax(text))))
 
 
 def _explained(text: str, what: str, read: Callable[[], _T]) -> _T:
@@ -102,10 +110,10 @@ def _syntax(text: str) -> Any:
     from sqlglot.errors import ParseError, SqlglotError
 
     if len(text) > MAX_LENGTH:
-        raise _too_long(f"{len(text)} characters long", MAX_LENGTH)
+        raise too_long(f"{len(text)} characters long", MAX_LENGTH)
     try:
         tokens = _dialect().tokenize(text)
-        _check_tokens(tokens, text)
+        check_tokens(tokens, text)
         trees = _dialect().parser().parse_into(exp.Condition, tokens, text)
     except InvalidPredicateError:
         raise
@@ -120,30 +128,12 @@ def _syntax(text: str) -> Any:
     return trees[0]
 
 
-def _check_tokens(tokens: list[Any], text: str) -> None:
-    """Refuses what the parser would pass over in silence, and nesting that would exhaust it."""
-    depth = 0
-    if not tokens:
-        raise InvalidPredicateError("it is empty")
-    if len(tokens) > MAX_TOKENS:
-        raise _too_long(f"of {len(tokens)} words and signs", MAX_TOKENS)
-    for token in tokens:
-        kind = token.token_type.name
-        if token.comments:
-            raise InvalidPredicateError("it holds a comment; leave comments out")
-        if kind == "SEMICOLON":
-            raise InvalidPredicateError("it holds a ';'; give one condition, not statements")
-        if kind == "HEX_STRING" and text[token.start : token.start + 2].lower() == "0x":
-            raise InvalidPredicateError("hexadecimal numbers are not understood; write the number in decimal")
-        depth += (kind in _OPENING) - (kind in _CLOSING)
-        if depth > MAX_NESTING:
-            raise InvalidPredicateError(f"it is nested more than {MAX_NESTING} deep; write it flatter")
-
-
-def _too_long(what: str, limit: int) -> InvalidPredicateError:
-    return InvalidPredicateError(
-        f"it is {what}, and at most {limit} are possible; give a pyarrow expression with isin(…) for very long lists"
-    )
+def _plain(syntax: Any) -> Any:
+    """The syntax tree without what only stands in values: predicates are to be pruned by."""
+    for part in syntax.walk():
+        if part.key in _ONLY_IN_VALUES:
+            raise _not_understood(part)
+    return syntax
 
 
 def _parse_problem(error: Any) -> str:
@@ -307,6 +297,29 @@ def _coalesce(syntax: Any) -> Node:
     return Function("coalesce", tuple(_value(arg) for arg in (syntax.this, *syntax.expressions)))
 
 
+def _concat(syntax: Any) -> Node:
+    parts: list[Expr] = []
+    while syntax.key == "dpipe":
+        _only(syntax, "this", "expression", "safe")
+        parts.append(_value(syntax.expression))
+        syntax = syntax.this
+    return Function("concat", (_value(syntax), *reversed(parts)))
+
+
+def _case(syntax: Any) -> Node:
+    """Both spellings: conditions, or values that the subject is compared with."""
+    _only(syntax, "this", "ifs", "default")
+    subject, default = syntax.args.get("this"), syntax.args.get("default")
+    whens = []
+    for branch in syntax.args["ifs"]:
+        _only(branch, "this", "true")
+        when = _node(branch.this)
+        if subject is not None:
+            when = builders.comparison(CompareOp.EQ, _node(subject), when)
+        whens.append((as_predicate(when), _value(branch.args["true"])))
+    return Case(tuple(whens), Literal(None) if default is None else _value(default))
+
+
 def _starts_with(syntax: Any) -> Node:
     _only(syntax, "this", "expression")
     return builders.starts_with(_node(syntax.this), _node(syntax.expression))
@@ -335,6 +348,8 @@ _READERS: dict[str, Callable[[Any], Node]] = {
     "ilike": _like,
     "escape": _escape,
     "coalesce": _coalesce,
+    "dpipe": _concat,
+    "case": _case,
     "startswith": _starts_with,
     "isnan": _is_nan,
 }

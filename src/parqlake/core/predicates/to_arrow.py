@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from parqlake.core.predicates.tree import (
     And,
     Arithmetic,
+    Case,
     Column,
     Compare,
     CompareOp,
@@ -73,6 +74,8 @@ def expression_to_arrow(expr: Expr) -> Any:
             return _arithmetic(op, left, right)
         case Function(name=name, args=args):
             return _function(name, args, type_of(expr))
+        case Case():
+            return _case(expr, type_of(expr))
 
 
 def _joined(join: Callable[[Any, Any], Any], items: list[Any], *, empty: bool) -> Any:
@@ -192,9 +195,18 @@ def _function(name: str, args: tuple[Expr, ...], type_: pa.DataType) -> Any:
             text, prefix = args
             assert isinstance(prefix, Literal) and prefix.scalar is not None, "binding takes constant prefixes only"
             return pc.starts_with(expression_to_arrow(text), prefix.scalar.as_py())
+        case "concat":
+            return pc.binary_join_element_wise(*(_as(arg, type_) for arg in args), "", null_handling="emit_null")
         case "coalesce":
             return pc.coalesce(*(_as(arg, type_) for arg in args))
     raise ValueError(f"no function {name}")
+
+
+def _case(case: Case, type_: pa.DataType) -> Any:
+    found = _as(case.otherwise, type_)
+    for condition, value in reversed(case.whens):
+        found = pc.if_else(pc.coalesce(to_arrow(condition), pc.scalar(False)), _as(value, type_), found)
+    return found
 
 
 def _as(expr: Expr, type_: pa.DataType) -> Any:
@@ -204,6 +216,8 @@ def _as(expr: Expr, type_: pa.DataType) -> Any:
         return expression_to_arrow(expr)
     if isinstance(expr, Literal):
         assert expr.scalar is not None
+        if not expr.scalar.is_valid:
+            return pc.scalar(pa.scalar(None, type_))
         value = expr.scalar.as_py()
         return pc.scalar(pa.scalar(float(value), type_) if is_float(type_) else expr.scalar.cast(type_))
     if is_float(type_) and pa.types.is_decimal(own):  # pyarrow's direct cast is often off in the last bit

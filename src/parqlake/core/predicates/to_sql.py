@@ -8,6 +8,7 @@ from parqlake.core.predicates.sql_text import constant, identifier, string, type
 from parqlake.core.predicates.tree import (
     And,
     Arithmetic,
+    Case,
     Column,
     Compare,
     Constant,
@@ -72,6 +73,10 @@ def expression_to_sql(expr: Expr) -> str:
             return _arithmetic(op, left, right)
         case Function(name=name, args=args):
             return _function(name, args, type_of(expr))
+        case Case(whens=whens, otherwise=otherwise):
+            type_ = type_of(expr)
+            parts = [f"WHEN {to_sql(condition)} THEN {_as(value, type_)}" for condition, value in whens]
+            return f"CASE {' '.join(parts)} ELSE {_as(otherwise, type_)} END"
 
 
 def _inner(predicate: Predicate) -> str:
@@ -96,6 +101,8 @@ def _function(name: str, args: tuple[Expr, ...], type_: pa.DataType) -> str:
             return f"{name}({', '.join(expression_to_sql(arg) for arg in args)})"
         case "abs":
             return f"abs({_as(args[0], type_)})"
+        case "concat":
+            return f"({' || '.join(_as(arg, type_) for arg in args)})"
         case "coalesce":
             return f"coalesce({', '.join(_as(arg, type_) for arg in args)})"
     raise ValueError(f"no function {name}")
@@ -103,5 +110,7 @@ def _function(name: str, args: tuple[Expr, ...], type_: pa.DataType) -> str:
 
 def _as(expr: Expr, type_: pa.DataType) -> str:
     """The expression's value in another type."""
+    if isinstance(expr, Literal) and expr.scalar is not None and not expr.scalar.is_valid:
+        return f"CAST(NULL AS {type_name(type_)})"
     text = expression_to_sql(expr)
     return text if type_of(expr) == type_ else f"CAST({text} AS {type_name(type_)})"

@@ -92,7 +92,15 @@ class Function:
     args: tuple[Expr, ...]
 
 
-Expr = Column | Literal | Arithmetic | Function
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`CASE WHEN … THEN … ELSE … END`: the value beside the first condition that is TRUE."""
+
+    whens: tuple[tuple[Predicate, Expr], ...]
+    otherwise: Expr
+
+
+Expr = Column | Literal | Arithmetic | Function | Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +198,11 @@ def columns_of(node: Predicate | Expr) -> Iterator[Column]:
         case Function(args=args):
             for arg in args:
                 yield from columns_of(arg)
+        case Case(whens=whens, otherwise=otherwise):
+            for condition, value in whens:
+                yield from columns_of(condition)
+                yield from columns_of(value)
+            yield from columns_of(otherwise)
         case And(items=items) | Or(items=items):
             for item in items:
                 yield from columns_of(item)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from parqlake.core.errors import InvalidPredicateError
 from parqlake.core.predicates.moments import UNIT_NANOS
-from parqlake.core.predicates.tree import Arithmetic, Column, Expr, Function, Literal
+from parqlake.core.predicates.tree import Arithmetic, Case, Column, Expr, Function, Literal
 
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _MAX_DIGITS_128 = 38
@@ -31,6 +31,8 @@ def type_of(expr: Expr) -> pa.DataType:
             return arithmetic_type(op, type_of(left), type_of(right))
         case Function(name=name, args=args):
             return function_type(name, [type_of(arg) for arg in args])
+        case Case(whens=whens, otherwise=otherwise):
+            return case_type([*(type_of(value) for _, value in whens), type_of(otherwise)])
 
 
 def is_number(type_: pa.DataType) -> bool:
@@ -102,6 +104,8 @@ def function_type(name: str, args: list[pa.DataType]) -> pa.DataType:
             return pa.int64() if pa.types.is_integer(number) else pa.float64() if is_float(number) else number
         case "starts_with", [text, prefix] if is_text(text) and is_text(prefix):
             return pa.bool_()
+        case "concat", [first, *others] if is_text(first) and all(map(is_text, others)):
+            return first
         case "coalesce", [first, *others]:
             for other in others:
                 first = _required_common_type(first, other)
@@ -109,8 +113,23 @@ def function_type(name: str, args: list[pa.DataType]) -> pa.DataType:
     shown = ", ".join(str(arg) for arg in args)
     raise InvalidPredicateError(
         f"{name}({shown}) is not possible; there are lower, upper and length of a string, abs of a number, "
-        "starts_with of two strings, and coalesce"
+        "starts_with and || of strings, and coalesce"
     )
+
+
+def case_type(values: list[pa.DataType]) -> pa.DataType:
+    """The type of a CASE, whose branches have these; NULL goes with all.
+
+    Raises:
+        InvalidPredicateError: they do not go together.
+    """
+    known = [type_ for type_ in values if not pa.types.is_null(type_)]
+    if not known:
+        return pa.null()
+    found = known[0]
+    for type_ in known[1:]:
+        found = _required_common_type(found, type_, "CASE")
+    return found
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
@@ -150,10 +169,10 @@ def decimal_type(precision: int, scale: int) -> pa.DataType:
     return pa.decimal256(precision, scale) if wide else pa.decimal128(precision, scale)
 
 
-def _required_common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+def _required_common_type(left: pa.DataType, right: pa.DataType, what: str = "coalesce") -> pa.DataType:
     found = common_type(left, right)
     if found is None:
-        raise InvalidPredicateError(f"coalesce takes values of one kind, not {left} and {right}")
+        raise InvalidPredicateError(f"{what} takes values of one kind, not {left} and {right}")
     return found
 
 

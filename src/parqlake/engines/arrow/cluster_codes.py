@@ -46,15 +46,20 @@ class CodePlan:
 
 
 def plan_codes(
-    sources: SourceFiles, columns: Sequence[str], curve: Curve, range_bytes: int, *, memory_bytes: int
+    sources: SourceFiles, columns: Sequence[str], curve: Curve | None, range_bytes: int, *, memory_bytes: int
 ) -> CodePlan:
-    """Learns the ranks of the columns from a sample, and cuts the codes into ranges of about so many bytes."""
+    """Learns the ranks of the columns from a sample, and cuts the codes into ranges of about so many bytes.
+
+    Without a curve rows are sorted by one column after the other: ranges of the first one are enough.
+    """
     count = min(_MAX_RANGES, -(-sources.rows * sources.row_bytes // range_bytes))
-    has_code = len(columns) > 1  # the order of one column is that of its code, and finer
+    has_code = len(columns) > 1 and curve is not None  # the order of one column is that of its code, and finer
     schema = pa.schema([*sources.working, pa.field(CODE, pa.uint64())]) if has_code else sources.working
     order = RowOrder([sources.working.get_field_index(name) for name in columns], has_code=has_code)
+    along = Curve.HILBERT if curve is None else curve  # all the same for a single column
     if count == 1 and not has_code:
-        return CodePlan(None, curve, np.zeros(0, dtype=np.uint64), schema, order)
-    sample = draw_sample(sources, columns, memory_bytes=memory_bytes)
-    model = RankModel.fit(sample, columns)
-    return CodePlan(model, curve, cut_codes(model.codes(sample, curve), count), schema, order)
+        return CodePlan(None, along, np.zeros(0, dtype=np.uint64), schema, order)
+    ranked = columns if has_code else columns[:1]
+    sample = draw_sample(sources, ranked, memory_bytes=memory_bytes)
+    model = RankModel.fit(sample, ranked)
+    return CodePlan(model, along, cut_codes(model.codes(sample, along), count), schema, order)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from parqlake.engines.arrow.cluster_sorting import RowOrder, SortedRun, merge_runs
+from parqlake.engines.arrow.rewrite_output import give_back
 from parqlake.engines.arrow.spill import Piece, SpillFile
 
 Sort = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -100,7 +101,7 @@ class CodeRanges:
                 self._pieces[number] += self._spill.write(pa.Table.from_batches(batches))
                 self._held[number] = []
         self._held_bytes = 0
-        _give_back()
+        give_back()
 
     def _batches(self, number: int) -> Iterator[pa.RecordBatch]:
         yield from map(self._spill.read, self._pieces[number])
@@ -110,7 +111,7 @@ class CodeRanges:
     def _sorted(self, batches: list[pa.RecordBatch], step: int) -> Iterator[pa.RecordBatch]:
         joined = pa.concat_batches(batches)
         batches.clear()
-        _give_back()
+        give_back()
         return self._order.sort(joined, step)
 
     def _runs(self, number: int) -> Iterator[SortedRun]:
@@ -121,11 +122,11 @@ class CodeRanges:
         waiting: list[pa.RecordBatch] = []
         waiting_bytes = 0
         for batch in self._batches(number):
-            waiting.append(batch)
-            waiting_bytes += batch.nbytes
-            if waiting_bytes >= self._range_bytes:
+            if waiting and waiting_bytes + batch.nbytes > self._range_bytes:
                 yield self._run(waiting, block)
                 waiting_bytes = 0
+            waiting.append(batch)
+            waiting_bytes += batch.nbytes
         if waiting:
             yield self._run(waiting, block)
 
@@ -144,8 +145,3 @@ class CodeRanges:
 def range_bytes(memory_bytes: int) -> int:
     """How large a range should be in memory."""
     return max(1, min(memory_bytes // RANGES_IN_MEMORY, _MAX_RANGE_BYTES))
-
-
-def _give_back() -> None:
-    """Returns what the allocator keeps for later: it is a third of all memory here, where sizes change all the time."""
-    pa.default_memory_pool().release_unused()

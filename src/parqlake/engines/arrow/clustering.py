@@ -7,7 +7,7 @@ rows planned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import uuid_utils
@@ -20,7 +20,7 @@ from parqlake.engines.arrow.cluster_ranges import CodeRanges, range_bytes
 from parqlake.engines.arrow.cluster_sample import check_columns
 from parqlake.engines.arrow.rewrite_output import OutputFiles
 from parqlake.engines.arrow.rewrite_source import SourceFiles
-from parqlake.engines.arrow.rewriting import DEFAULT_MEMORY_BYTES, check_options, planned_rows
+from parqlake.engines.arrow.rewriting import DEFAULT_MEMORY_BYTES, bytes_for_rows, check_options, planned_rows
 
 
 def cluster_files(
@@ -50,7 +50,8 @@ def cluster_files(
         schema: of the new files, as in `rewrite_files`.
         rows: rows of each new file; together as many as the sources hold.
         compression: snappy, zstd, gzip, lz4, brotli or none.
-        memory_bytes: about how much memory to use; what does not fit goes to the system's temporary folder.
+        memory_bytes: how much memory to use, as in `rewrite_files`; what does not fit goes to the system's temporary
+            folder.
         curve: Hilbert or Morton.
         metadata: entries for the new files' footers, beside those of the schema; may hold another mark.
 
@@ -64,6 +65,7 @@ def cluster_files(
     """
     check_options(schema=schema, compression=compression, memory_bytes=memory_bytes)
     check_columns(columns, schema)
+    memory_bytes = bytes_for_rows(memory_bytes)
     found = SourceFiles(store, sources, schema, memory_bytes=memory_bytes)
     output = OutputFiles(
         store,
@@ -76,7 +78,8 @@ def cluster_files(
         taken=sources,
     )
     try:
-        _lay_out(found, output, columns, curve, memory_bytes)
+        for batch in rows_in_order(found, columns, curve, memory_bytes):
+            output.write(batch)
         return output.finish()
     except BaseException:
         output.abandon()
@@ -88,10 +91,10 @@ def new_mark(columns: Sequence[str], curve: Curve, files: int) -> dict[bytes, by
     return clustering_mark(columns, curve, run=str(uuid_utils.uuid7()), files=files)
 
 
-def _lay_out(
-    sources: SourceFiles, output: OutputFiles, columns: Sequence[str], curve: Curve, memory_bytes: int
-) -> None:
-    """Passes rows from the sources through ranges to the output."""
+def rows_in_order(
+    sources: SourceFiles, columns: Sequence[str], curve: Curve | None, memory_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """All rows of the sources along the curve over the columns, or plainly sorted by them if there is none."""
     if not sources.rows:
         return
     layout = plan_codes(sources, columns, curve, range_bytes(memory_bytes), memory_bytes=memory_bytes)
@@ -101,6 +104,6 @@ def _lay_out(
         for batch, parts in layout.coded(sources.batches()):
             ranges.push(batch, parts)
         for batch in ranges.in_order():
-            output.write(batch.select(own))
+            yield batch.select(own)
     finally:
         ranges.close()

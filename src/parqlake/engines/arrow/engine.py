@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from parqlake.core.maintenance.rewriting import RewriteGroup, RowOrder
+from parqlake.core.merging import MergeOutcome, MergeRule, MergeTarget
 from parqlake.core.model import DataFile
 from parqlake.core.ports import ReadPlan, Store, WriteSpec
 from parqlake.core.schema import canonical_schema
+from parqlake.core.updating import RowChange
 from parqlake.engines.arrow.nans import NanFinder
 from parqlake.engines.arrow.part_writer import PartWriter, WriteJob
 from parqlake.engines.arrow.partition_writer import PartitionedWriter
@@ -60,6 +64,45 @@ class PyArrowEngine:
     def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
         """Reads what the plan names and writes it again by the spec, streaming."""
         return self.write(self.batches(plan, store), spec, store)
+
+    def rewrite_changed(self, plan: ReadPlan, change: RowChange, spec: WriteSpec, store: Store) -> list[DataFile]:
+        """Reads what the plan names, applies the change, and writes the rows by the spec, streaming."""
+        return self.write(change.reader(self.batches(plan, store)), spec, store)
+
+    def rewrite_groups(
+        self,
+        groups: Sequence[RewriteGroup],
+        spec: WriteSpec,
+        store: Store,
+        *,
+        order: RowOrder | None,
+        memory_bytes: int,
+    ) -> list[list[DataFile]]:
+        """Rewrites groups of files, one after the other; see `parqlake.core.maintenance.rewriting`."""
+        from parqlake.engines.arrow.rewrite_table import rewrite_groups  # who does no maintenance need not load it
+
+        return rewrite_groups(groups, spec, store, order=order, memory_bytes=memory_bytes)
+
+    def merge(
+        self,
+        source: pa.RecordBatchReader | pa.Table,
+        target: MergeTarget,
+        rule: MergeRule,
+        *,
+        memory_bytes: int,
+        stacklevel: int = 1,
+    ) -> MergeOutcome:
+        """Merges the source into the target; see `parqlake.engines.arrow.merging.merge`."""
+        from parqlake.engines.arrow.merging import merge  # who does not merge need not load it
+
+        return merge(
+            source,
+            target,
+            rule,
+            memory_bytes=memory_bytes,
+            spill_folder=self._spill_folder,
+            stacklevel=stacklevel + 1,
+        )
 
     def dataset(self, plan: ReadPlan, store: Store) -> Any:
         """A `pyarrow.dataset.FileSystemDataset` of exactly the planned row groups, unfiltered within them."""

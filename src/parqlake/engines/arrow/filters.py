@@ -37,6 +37,13 @@ def split_filter(predicate: Predicate | None) -> SplitFilter:
     return SplitFilter(_expression(others), _expression(floats), columns)
 
 
+def whole_filter(predicate: Predicate | None) -> SplitFilter:
+    """Keeps all conditions away from the dataset: for rows that are not yet what the predicate speaks of."""
+    if predicate is None:
+        return SplitFilter(None, None, frozenset())
+    return SplitFilter(None, _expression((predicate,)), frozenset(column.path[0] for column in columns_of(predicate)))
+
+
 def _on_floats(item: Predicate) -> bool:
     return any(column.type is None or pa.types.is_floating(column.type) for column in columns_of(item))
 

@@ -7,15 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from parqlake.core.errors import DataCorruptionError, ParqlakeError
+from parqlake.core.evolution.projection import Projection
 from parqlake.core.merging.conforming import conform, partition_constants
 from parqlake.core.merging.model import MergeRule, MergeTarget, TargetFile
 from parqlake.core.merging.validation import check_not_null
 from parqlake.core.os_errors import store_error
+from parqlake.core.predicates.evaluate import is_true
+from parqlake.core.predicates.tree import columns_of
 from parqlake.engines.arrow.merge_source import Bounds, bounded
 
 BATCH_ROWS = 65_536
@@ -54,9 +59,12 @@ class TargetReader:
     def candidates(self, bounds: Bounds) -> list[Candidate]:
         """The files that may hold a key within the bounds of the source; checks all files for NULL keys.
 
-        Footers tell both for most files; where they do not, the key columns are read.
+        Footers tell both for most files; where they do not, the key columns are read. If rows are deleted by a
+        predicate, every file may hold some.
         """
-        return [found for file in self._target.files if (found := self._candidate(file, bounds)) is not None]
+        every = self._rule.strategy.deletes and self._rule.where is not None
+        wanted = None if every else bounds
+        return [found for file in self._target.files if (found := self._candidate(file, wanted)) is not None]
 
     def keys(self, candidate: Candidate) -> pa.Table:
         """The key columns of a file."""
@@ -70,7 +78,19 @@ class TargetReader:
         """All columns of a file, batch by batch."""
         return self._batches(candidate, self._schema)
 
-    def _candidate(self, file: TargetFile, bounds: Bounds) -> Candidate | None:
+    def takes_part(self, candidate: Candidate) -> npt.NDArray[np.bool_]:
+        """For each row of a file whether the rule's predicate lets it be changed."""
+        where = self._rule.where
+        if where is None:
+            return np.ones(candidate.file.row_count, dtype=np.bool_)
+        names = dict.fromkeys(column.path[0] for column in columns_of(where))
+        schema = pa.schema([self._schema.field(name).with_nullable(True) for name in names or self._rule.keys])
+        masks = [is_true(batch, where) for batch in self._batches(candidate, schema)]
+        return np.concatenate([np.empty(0, dtype=np.bool_), *masks])
+
+    def _candidate(self, file: TargetFile, bounds: Bounds | None) -> Candidate | None:
+        if file.stored_schema is not None:
+            return self._evolved(file, bounds)
         constants = partition_constants(file.partition, self._schema)
         if file.keys_not_null and file.key_bounds is not None and not self._overlaps(file.key_bounds, bounds):
             return None
@@ -83,6 +103,20 @@ class TargetReader:
         known = file.key_bounds if file.key_bounds is not None else self._footer_bounds(footer)
         known = {**{name: (value, value) for name, value in constants.items() if name not in columns}, **known}
         return found if self._overlaps(known, bounds) else None
+
+    def _evolved(self, file: TargetFile, bounds: Bounds | None) -> Candidate | None:
+        """A file whose columns may have other names and types: its own footer is not asked."""
+        if file.key_bounds is not None and not self._overlaps(file.key_bounds, bounds):
+            if file.keys_not_null:
+                return None
+            found = None
+        else:
+            found = Candidate(file, frozenset(self._schema.names))
+        if not file.keys_not_null:
+            for batch in self._batches(Candidate(file, frozenset(self._schema.names)), self._key_schema):
+                for name in self._rule.keys:
+                    check_not_null("target", name, batch.column(name).null_count)
+        return found
 
     def _check_keys(self, candidate: Candidate, footer: Any, constants: dict[str, pa.Scalar]) -> None:
         unsure = []
@@ -109,8 +143,13 @@ class TargetReader:
                     found[name] = limits
         return found
 
-    def _overlaps(self, known: Any, bounds: Bounds) -> bool:
-        """Whether the file's ranges and the source's meet in every key column; without source rows they never do."""
+    def _overlaps(self, known: Any, bounds: Bounds | None) -> bool:
+        """Whether the file's ranges and the source's meet in every key column; without source rows they never do.
+
+        Bounds of None overlap all.
+        """
+        if bounds is None:
+            return True
         if not bounds and all(bounded(self._schema.field(name).type) for name in self._rule.keys):
             return False
         for name, (low, high) in bounds.items():
@@ -134,6 +173,12 @@ class TargetReader:
         names = [name for name in schema.names if name in candidate.columns]
         with reading(candidate.file), self._open(candidate.file) as parquet:
             rows = min(self._batch_rows, _rows_that_fit(parquet.metadata, self._memory_bytes))
+            if candidate.file.stored_schema is not None:
+                projection = Projection(candidate.file.stored_schema, self._target.spec.schema)
+                stored = list(dict.fromkeys(projection.stored_columns(schema.names)))
+                for batch in parquet.iter_batches(batch_size=rows, columns=stored):
+                    yield conform(projection.apply(batch, schema.names), schema)
+                return
             if not names:
                 yield from _constant_batches(parquet.metadata.num_rows, rows, schema, constants)
                 return

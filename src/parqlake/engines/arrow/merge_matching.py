@@ -11,7 +11,7 @@ import pyarrow as pa
 from parqlake.core.merging.model import MergeRule
 from parqlake.engines.arrow.merge_files import BATCH_ROWS, Candidate, TargetReader
 from parqlake.engines.arrow.merge_keys import Codes, key_arrays
-from parqlake.engines.arrow.merge_rows import Replacements
+from parqlake.engines.arrow.merge_rows import Mask, Replacements
 from parqlake.engines.arrow.merge_source import MergeSource, SourcePart, split
 from parqlake.engines.arrow.spill import Piece, SpillFile
 
@@ -25,7 +25,10 @@ class Match:
 
     candidate: Candidate
     count: int
+    """Of those that may be changed."""
     replacements: Replacements
+    kept: Mask | None = None
+    """Which rows stay, if some are deleted by a predicate."""
 
 
 def match_in_memory(
@@ -38,13 +41,17 @@ def match_in_memory(
         group.append((candidate, reader.keys(candidate)))
         rows += group[-1][1].num_rows
         if rows >= max(BATCH_ROWS, part.rows.num_rows):
-            yield from _matches(part, group, rule, seen)
+            yield from _matches(part, group, reader, rule, seen)
             group, rows = [], 0
-    yield from _matches(part, group, rule, seen)
+    yield from _matches(part, group, reader, rule, seen)
 
 
 def _matches(
-    part: SourcePart, group: list[tuple[Candidate, pa.Table]], rule: MergeRule, seen: list[Codes]
+    part: SourcePart,
+    group: list[tuple[Candidate, pa.Table]],
+    reader: TargetReader,
+    rule: MergeRule,
+    seen: list[Codes],
 ) -> Iterator[Match]:
     if not group:
         return
@@ -55,7 +62,12 @@ def _matches(
     for candidate, table in group:
         own = found[start : start + table.num_rows]
         start += table.num_rows
-        yield Match(candidate, int(np.count_nonzero(own >= 0)), _from_memory(part, own))
+        kept = None
+        if rule.where is not None:
+            takes_part = reader.takes_part(candidate)
+            kept = ~takes_part | (own >= 0) if rule.strategy.deletes else None
+            own = np.where(takes_part, own, -1)
+        yield Match(candidate, int(np.count_nonzero(own >= 0)), _from_memory(part, own), kept)
 
 
 def _from_memory(part: SourcePart, found: Codes) -> Replacements:
@@ -82,10 +94,16 @@ class PartedMatching:
         self._key_pieces: dict[int, list[Piece]] = {}
         self._found_pieces: dict[tuple[int, int], list[Piece]] = {}
         self._counts: dict[int, int] = {}
+        self._taking_part: dict[int, Mask] = {}
+        self._kept: dict[int, Mask] = {}
 
     def read_keys(self, candidates: list[Candidate], reader: TargetReader) -> None:
         """Takes the keys of all files apart."""
         for number, candidate in enumerate(candidates):
+            if self._rule.where is not None:  # a byte for each row is held
+                self._taking_part[number] = reader.takes_part(candidate)
+                if self._rule.strategy.deletes:
+                    self._kept[number] = ~self._taking_part[number]
             start = 0
             for batch in reader.key_batches(candidate):
                 table = pa.Table.from_batches([batch])
@@ -114,7 +132,7 @@ class PartedMatching:
     def matches(self, candidates: list[Candidate]) -> Iterator[Match]:
         """The files, once all parts were matched."""
         for number, candidate in enumerate(candidates):
-            yield Match(candidate, self._counts.get(number, 0), self._from_disk(number))
+            yield Match(candidate, self._counts.get(number, 0), self._from_disk(number), self._kept.get(number))
 
     def close(self) -> None:
         """Deletes what was put aside."""
@@ -126,11 +144,24 @@ class PartedMatching:
         hits = np.flatnonzero(found >= 0)
         files = keys.column(_FILE).to_numpy()[hits]
         rows = keys.column(_ROW).to_numpy()[hits]
+        codes = found[hits]
+        if self._rule.where is not None:
+            files, rows, codes = self._of_those_taking_part(files, rows, codes)
         for file, count in zip(*np.unique(files, return_counts=True), strict=True):
             self._counts[int(file)] = self._counts.get(int(file), 0) + int(count)
         if self._rule.strategy.updates:
-            self._put_aside(files, rows, found[hits], part)
+            self._put_aside(files, rows, codes, part)
         return found[hits]
+
+    def _of_those_taking_part(self, files: Codes, rows: Codes, codes: Codes) -> tuple[Codes, Codes, Codes]:
+        """Hits among rows that may be changed; notes that the others stay too."""
+        mask = np.zeros(len(files), dtype=np.bool_)
+        for file in np.unique(files).tolist():
+            own = np.flatnonzero(files == file)
+            mask[own] = self._taking_part[file][rows[own]]
+            if file in self._kept:
+                self._kept[file][rows[own]] = True
+        return files[mask], rows[mask], codes[mask]
 
     def _put_aside(self, files: Codes, rows: Codes, found: Codes, part: SourcePart) -> None:
         # In slices: a target that holds a key a thousand times needs its row a thousand times, though not at once.

@@ -8,6 +8,7 @@ from threading import Lock
 
 import pyarrow as pa
 
+from parqlake.core.evolution.constraints import check_rows, checks_of
 from parqlake.core.merging.conforming import as_stored
 from parqlake.core.merging.model import AddedFile, MergeTarget, TargetFile
 from parqlake.core.merging.validation import plain_type
@@ -16,6 +17,7 @@ from parqlake.core.partitioning import parse_partition_text, partition_text
 from parqlake.engines.arrow.grouping import PartitionKey, group_rows
 from parqlake.engines.arrow.nans import NanFinder
 from parqlake.engines.arrow.open_parquet import OpenParquet
+from parqlake.engines.arrow.part_file import sorted_rows
 from parqlake.engines.arrow.row_buffer import RowBuffer
 from parqlake.engines.arrow.spill import Piece, SpillFile
 from parqlake.engines.not_null import check_not_null
@@ -33,6 +35,7 @@ class MergeOutput:
         self.row_group_bytes = max(1, min(target.spec.row_group_bytes, memory_bytes // _GROUPS_IN_MEMORY))
         self.schema = target.file_schema
         self.finder = NanFinder(self.schema)
+        self.has_checks = bool(checks_of(self.schema))
         self.added: list[AddedFile] = []
         self._paths: list[str] = []
         self._lock = Lock()
@@ -108,6 +111,11 @@ class MergedFile:
     def _write_group(self, table: pa.Table) -> None:
         rows = as_stored(table, self._output.schema)
         check_not_null(rows, self._output.schema)
+        if self._output.has_checks:  # of an old row and some columns of a new one, perhaps
+            for batch in rows.to_batches():
+                check_rows(batch, self._output.schema)
+        if self._output.target.spec.sort_by:
+            rows = sorted_rows(rows, self._output.target.spec.sort_by)
         limit = self._output.target.spec.max_rows_per_file if self._replaces is None else None
         if limit is not None and self._rows + rows.num_rows > limit:
             self._finish()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +16,7 @@ from parqlake.engines.arrow.merge_output import InsertedRows, MergedFile, MergeO
 
 Replacements = Callable[[int, int], tuple[Codes, pa.Table]]
 """For the file's rows from one number up to another: which of them match, counted from the first, and with what."""
+Mask = npt.NDArray[np.bool_]
 
 
 class FileRewriter:
@@ -32,15 +34,33 @@ class FileRewriter:
         self.movable = can_move(target, rule)
         """Whether an update can change the partition of a row."""
 
-    def rewrite(self, file: TargetFile, batches: Iterable[pa.RecordBatch], replacements: Replacements) -> None:
-        """Writes the file again; rows that belong to another partition now are inserted there."""
+    def rewrite(
+        self,
+        file: TargetFile,
+        batches: Iterable[pa.RecordBatch],
+        replacements: Replacements,
+        kept: Mask | None = None,
+    ) -> None:
+        """Writes the file again; rows that belong to another partition now are inserted there.
+
+        Args:
+            file: the old one.
+            batches: its rows.
+            replacements: what comes in the place of some.
+            kept: which of its rows stay; None: those that the rule's strategy says.
+        """
         start = 0
         new = self._output.replacement(file)
         try:
             for batch in batches:
-                places, rows = replacements(start, start + batch.num_rows)
-                start += batch.num_rows
-                self.put(file, new, merged(batch, places, rows, self._rule))
+                stop = start + batch.num_rows
+                places, rows = replacements(start, stop)
+                if kept is None:
+                    changed = merged(batch, places, rows, self._rule)
+                else:
+                    changed = merged(batch, places, rows, self._rule, delete=False).filter(pa.array(kept[start:stop]))
+                start = stop
+                self.put(file, new, changed)
             new.close()
         except BaseException:
             new.abandon()
@@ -71,15 +91,21 @@ def can_move(target: MergeTarget, rule: MergeRule) -> bool:
     return any(name in changed and name not in rule.keys for name in target.spec.partition_by)
 
 
-def merged(batch: pa.RecordBatch, places: Codes, rows: pa.Table, rule: MergeRule) -> pa.RecordBatch | pa.Table:
-    """The batch with source rows at the places given; without the other rows, if the strategy deletes them."""
+def merged(
+    batch: pa.RecordBatch, places: Codes, rows: pa.Table, rule: MergeRule, *, delete: bool | None = None
+) -> pa.RecordBatch | pa.Table:
+    """The batch with source rows at the places given; without the other rows, if those are deleted.
+
+    Whether they are is what the rule's strategy says, unless it is given.
+    """
+    delete = rule.strategy.deletes if delete is None else delete
     if not len(places):
-        return batch.slice(0, 0) if rule.strategy.deletes else batch
+        return batch.slice(0, 0) if delete else batch
     count = batch.num_rows
     own = np.arange(count)
     taken = own.copy()
     taken[places] = count + np.arange(len(places))
-    if rule.strategy.deletes:
+    if delete:
         own, taken = own[places], taken[places]
     columns = []
     for field in batch.schema:
@@ -88,5 +114,5 @@ def merged(batch: pa.RecordBatch, places: Codes, rows: pa.Table, rule: MergeRule
             both = pa.concat_arrays([column, *rows.column(field.name).chunks])
             columns.append(both.take(pa.array(taken)))
         else:
-            columns.append(column.take(pa.array(own)) if rule.strategy.deletes else column)
+            columns.append(column.take(pa.array(own)) if delete else column)
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

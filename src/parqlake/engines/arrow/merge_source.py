@@ -10,15 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from parqlake.core.merging.bounds import Bounds, KeyBounds, bounded
 from parqlake.core.merging.conforming import conform
 from parqlake.core.merging.model import DuplicateKeysWarning, MergeRule
 from parqlake.core.merging.validation import check_not_null
 from parqlake.engines.arrow.merge_keys import Codes, KeyIndex, key_arrays, key_hashes
 from parqlake.engines.arrow.spill import Piece, SpillFile
 
+__all__ = ["Bounds", "KeyBounds", "MergeSource", "SourcePart", "bounded", "checked", "split", "warn_of_duplicates"]
+
 _PIECES = 8
 _MAX_PARTS = 1024
-Bounds = dict[str, tuple[pa.Scalar, pa.Scalar]]
 
 
 class SourcePart:
@@ -142,24 +144,6 @@ class MergeSource:
         self._raw.close()
 
 
-class KeyBounds:
-    """Lowest and highest value of each key column that has an order; nothing while there are no rows."""
-
-    def __init__(self, rule: MergeRule) -> None:
-        """Has seen no row yet."""
-        self._keys = rule.keys
-        self.found: Bounds = {}
-
-    def note(self, batch: pa.RecordBatch) -> None:
-        """Looks at more rows."""
-        for name in self._keys:
-            column = batch.column(name)
-            if batch.num_rows and bounded(column.type):
-                own = pc.min_max(column)
-                low, high = self.found.get(name, (own["min"], own["max"]))
-                self.found[name] = (_least(low, own["min"]), _greatest(high, own["max"]))
-
-
 def checked(batches: Iterable[pa.RecordBatch], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The source's batches in the working schema; raises for NULL keys and for values that do not fit."""
     for batch in batches:
@@ -179,21 +163,6 @@ def warn_of_duplicates(rule: MergeRule, duplicates: int, stacklevel: int) -> Non
             DuplicateKeysWarning,
             stacklevel=stacklevel + 1,
         )
-
-
-def bounded(type_: pa.DataType) -> bool:
-    """Whether bounds of the type can be trusted: not those of floats, which leave NaN out."""
-    t = pa.types
-    return bool(
-        t.is_integer(type_)
-        or t.is_date32(type_)
-        or t.is_decimal128(type_)
-        or (t.is_timestamp(type_) and type_.unit != "ns")
-        or t.is_string(type_)
-        or t.is_large_string(type_)
-        or t.is_binary(type_)
-        or t.is_large_binary(type_)
-    )
 
 
 def split(table: pa.Table, numbers: Codes) -> Iterator[tuple[int, pa.Table]]:
@@ -230,11 +199,3 @@ def _ordered(rows: pa.Table, columns: tuple[str, ...]) -> Codes:
     sort_keys.append(("row", "ascending", "at_start"))
     order = pc.sort_indices(pa.table(arrays), sort_keys=sort_keys)
     return np.asarray(order.to_numpy(zero_copy_only=False)).astype(np.int64)
-
-
-def _least(one: pa.Scalar, other: pa.Scalar) -> pa.Scalar:
-    return one if pc.less_equal(one, other).as_py() else other
-
-
-def _greatest(one: pa.Scalar, other: pa.Scalar) -> pa.Scalar:
-    return one if pc.greater_equal(one, other).as_py() else other

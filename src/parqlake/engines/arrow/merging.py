@@ -113,7 +113,7 @@ class _Merge:
 
     def _drop_others(self, candidates: list[Candidate]) -> None:
         """Files that cannot match hold nothing but rows to delete, if rows are deleted at all."""
-        if not self._rule.strategy.deletes:
+        if not self._rule.strategy.deletes or self._rule.where is not None:
             return
         kept = {candidate.file.path for candidate in candidates}
         for file in self._target.files:
@@ -163,15 +163,20 @@ class _Merge:
         with ThreadPoolExecutor(threads) as pool:
             for match in matches:
                 file = match.candidate.file
+                gone = 0
                 if strategy.deletes:
-                    self._deletes += file.row_count - match.count
-                if strategy.updates and match.count:
+                    stay = match.count if match.kept is None else int(np.count_nonzero(match.kept))
+                    gone = file.row_count - stay
+                    self._deletes += gone
+                if match.kept is not None and not gone and not match.count:
+                    continue
+                if (strategy.updates and match.count) or (match.kept is not None and gone < file.row_count):
                     self._updates += match.count
                     self._removed.append(file)
                     while len(pending) >= threads:
                         pending.popleft().result()
                     rows = self._reader.rows(match.candidate)
-                    pending.append(pool.submit(self._rewriter.rewrite, file, rows, match.replacements))
+                    pending.append(pool.submit(self._rewriter.rewrite, file, rows, match.replacements, match.kept))
                 elif strategy.deletes:
                     self._removed.append(file)
             for left in pending:

@@ -45,7 +45,7 @@ class PartFile:
         """Writes the rows as one row group."""
         check_not_null(table, self._spec.schema)
         if self._spec.sort_by:
-            table = _sorted(table, self._spec.sort_by)
+            table = sorted_rows(table, self._spec.sort_by)
         self._nans.update((self._row_groups, leaf) for leaf in self._finder.find(table))
         self._file.write(table)
         self._row_groups += 1
@@ -65,9 +65,10 @@ class PartFile:
             self._store.delete([self.stored_path])
 
 
-def _sorted(table: pa.Table, columns: tuple[str, ...]) -> pa.Table:
+def sorted_rows(table: pa.Table, columns: tuple[str, ...]) -> pa.Table:
+    """The rows of a row group in order; NULLs go last."""
     joined = table.combine_chunks()
     try:
-        return joined.sort_by([(name, "ascending") for name in columns])  # NULLs go last
+        return joined.sort_by([(name, "ascending") for name in columns])
     except pa.ArrowTypeError as error:
         raise InvalidOptionError(f"cannot sort by {', '.join(columns)}: {error}; leave nested columns out") from error

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from parqlake.core.evolution.reading import check_arrow_reads
 from parqlake.core.partitioning import parse_partition_text
 from parqlake.core.ports import PlannedFile, ReadPlan, Store
 from parqlake.core.schema import without_ids
@@ -38,7 +39,12 @@ class PlannedDataset(ds.FileSystemDataset):  # type: ignore[misc]
 
 
 def plan_dataset(plan: ReadPlan, store: Store) -> PlannedDataset:
-    """A dataset of exactly the planned row groups, unfiltered within them. Opens no file."""
+    """A dataset of exactly the planned row groups, unfiltered within them. Opens no file.
+
+    Raises:
+        InvalidOptionError: the schema changed in a way that Arrow's own reader does not follow.
+    """
+    check_arrow_reads(plan)
     format_ = parquet_format(store)
     filesystem = store.arrow_filesystem()
     schema = without_ids(plan.schema)

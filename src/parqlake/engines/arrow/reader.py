@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
 import pyarrow as pa
 
 from parqlake.core.errors import DataCorruptionError, InvalidPredicateError, ParqlakeError
+from parqlake.core.evolution.projection import Projection, loosened
 from parqlake.core.os_errors import store_error
 from parqlake.core.ports import PlannedFile, ReadPlan, Store
 from parqlake.core.schema import check_columns_exist, without_ids
-from parqlake.engines.arrow.filters import split_filter
+from parqlake.engines.arrow.filters import split_filter, whole_filter
 from parqlake.engines.arrow.planned_dataset import plan_dataset
 
 _BATCH_ROWS = 131_072
@@ -24,7 +28,8 @@ def plan_batches(plan: ReadPlan, store: Store) -> pa.RecordBatchReader:
     """The rows, filtered, projected and limited, in the order of the plan's files, as a stream.
 
     Memory is bounded by what is read ahead, a few batches of a few files. A file that is missing or
-    damaged raises `DataCorruptionError` with its path, when the stream gets there.
+    damaged raises `DataCorruptionError` with its path, when the stream gets there. Rows of files that were written
+    under an older schema are projected first and filtered then.
     """
     schema = without_ids(plan.schema)
     if plan.columns is not None:
@@ -37,14 +42,59 @@ def _scan(plan: ReadPlan, schema: pa.Schema, store: Store) -> Iterator[pa.Record
     files = _needed(plan)
     if not files or plan.limit == 0:
         return
-    scanned = ReadPlan(schema=plan.schema, files=files)
+
+    def stored_as(file: PlannedFile) -> int | None:
+        return file.schema_id if file.schema_id in plan.file_schemas else None
+
+    for number, group in groupby(files, stored_as):
+        yield from _scan_alike(_Run(tuple(group), number, plan, schema), store)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbouring files that are stored alike."""
+
+    files: tuple[PlannedFile, ...]
+    stored_as: int | None
+    """The id of the schema that they are projected from; None if they are as the plan's schema says."""
+    plan: ReadPlan
+    result: pa.Schema
+
+    def steps(self) -> _Steps:
+        """What is asked of the dataset, and what is done to its batches."""
+        names = self.result.names
+        written = self.plan.schema if self.stored_as is None else self.plan.file_schemas[self.stored_as]
+        stored = loosened(written)
+        if self.stored_as is None and stored == written:
+            condition = split_filter(self.plan.predicate)
+            columns = (*names, *sorted(condition.columns - set(names)))
+            return _Steps(self.plan.schema, columns, condition.pushed, None, columns, condition.after)
+        projection = Projection(stored, self.plan.schema)
+        condition = whole_filter(self.plan.predicate)
+        columns = (*names, *sorted(condition.columns - set(names)))
+        return _Steps(stored, projection.stored_columns(columns), None, projection, columns, condition.after)
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Read, project, filter."""
+
+    stored: pa.Schema
+    read: tuple[str, ...]
+    pushed: Any
+    projection: Projection | None
+    columns: tuple[str, ...]
+    after: Any
+
+
+def _scan_alike(run: _Run, store: Store) -> Iterator[pa.RecordBatch]:
+    files, schema, steps = run.files, run.result, run.steps()
     position = 0
     try:
-        dataset = plan_dataset(scanned, store)
-        condition = split_filter(plan.predicate)
+        dataset = plan_dataset(ReadPlan(steps.stored, files), store)
         scanner = dataset.scanner(
-            columns=[*schema.names, *sorted(condition.columns - set(schema.names))],
-            filter=condition.pushed,
+            columns=list(dict.fromkeys(steps.read)),
+            filter=steps.pushed,
             batch_size=_BATCH_ROWS,
             batch_readahead=_BATCH_READAHEAD,
             fragment_readahead=_files_ahead(files, store),
@@ -53,14 +103,16 @@ def _scan(plan: ReadPlan, schema: pa.Schema, store: Store) -> Iterator[pa.Record
         for tagged in scanner.scan_batches():
             position = places.get(tagged.fragment.path, position)
             batch = tagged.record_batch
-            if condition.after is not None and batch.num_rows:
-                batch = batch.filter(condition.after).select(schema.names)
+            if steps.projection is not None:
+                batch = steps.projection.apply(batch, steps.columns)
+            if steps.after is not None and batch.num_rows:
+                batch = batch.filter(steps.after).select(schema.names)
             if batch.num_rows:
                 yield batch if batch.schema.equals(schema, check_metadata=True) else _relabelled(batch, schema)
     except ParqlakeError:
         raise
     except (OSError, pa.ArrowException) as error:
-        raise _explained(error, files[position:], plan, schema, store) from error
+        raise _explained(error, files[position:], run, steps, store) from error
 
 
 def _needed(plan: ReadPlan) -> tuple[PlannedFile, ...]:
@@ -98,18 +150,17 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
             return
 
 
-def _explained(
-    error: Exception, files: tuple[PlannedFile, ...], plan: ReadPlan, schema: pa.Schema, store: Store
-) -> Exception:
+def _explained(error: Exception, files: tuple[PlannedFile, ...], run: _Run, steps: _Steps, store: Store) -> Exception:
     """Finds the file at fault by reading each alone, since Arrow does not always name it."""
     for file in files:
         try:
-            alone = plan_dataset(ReadPlan(schema=plan.schema, files=(file,)), store)
-            for _ in alone.to_batches(columns=schema.names, batch_readahead=1, fragment_readahead=1):
+            alone = plan_dataset(ReadPlan(steps.stored, (file,)), store)
+            columns = run.result.names if steps.projection is None else list(dict.fromkeys(steps.read))
+            for _ in alone.to_batches(columns=columns, batch_readahead=1, fragment_readahead=1):
                 pass
         except (OSError, pa.ArrowException) as found:
             return _damaged(found, file)
-    if plan.predicate is not None and isinstance(error, pa.ArrowException):
+    if run.plan.predicate is not None and isinstance(error, pa.ArrowException):
         return InvalidPredicateError(f"the predicate cannot be computed for these rows: {error}")
     if isinstance(error, OSError):
         return store_error(error, "read", files[0].path, writing=False)

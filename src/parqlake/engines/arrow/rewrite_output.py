@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -22,7 +24,90 @@ _GROUPS_IN_MEMORY = 8
 """A row group is held, copied and encoded, beside what is being read."""
 
 
-class OutputFiles:
+def give_back() -> None:
+    """Returns what the allocator keeps for later, a third of all memory where sizes change all the time."""
+    pa.default_memory_pool().release_unused()
+
+
+class _OpenFile(Protocol):
+    """A file while it is being filled."""
+
+    rows_left: int
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes rows, no more than are left."""
+
+    def abandon(self) -> None:
+        """Closes what is unfinished; never raises."""
+
+
+_F = TypeVar("_F", bound=_OpenFile)
+
+
+class CutRows(ABC, Generic[_F]):
+    """Cuts a stream of rows into files of planned lengths."""
+
+    def __init__(self, rows: Sequence[int], *, group_bytes: int) -> None:
+        """Opens nothing yet; `group_bytes` is about how large a row group is."""
+        self._plan = list(rows)
+        self._group_bytes = group_bytes
+        self._ended = 0
+        self._file: _F | None = None
+        self._kept_bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes the next rows; ends files where they are full and begins the next."""
+        while batch.num_rows:
+            file = self._file or self._next()
+            part = batch.slice(0, file.rows_left)
+            file.write(part)
+            self._kept_bytes += part.nbytes
+            if self._kept_bytes >= self._group_bytes:
+                give_back()
+                self._kept_bytes = 0
+            batch = batch.slice(part.num_rows)
+            if not file.rows_left:
+                self._end()
+
+    @abstractmethod
+    def _open(self, rows: int) -> _F:
+        """Begins a file for so many rows."""
+
+    @abstractmethod
+    def _close(self, file: _F) -> None:
+        """Finishes a file."""
+
+    def _next(self) -> _F:
+        if self._ended >= len(self._plan):
+            raise InvalidOptionError(
+                f"more rows than the {sum(self._plan)} planned; plan again from the files as they are"
+            )
+        self._file = self._open(self._plan[self._ended])
+        return self._file
+
+    def _end(self) -> None:
+        assert self._file is not None
+        self._close(self._file)
+        self._file = None
+        self._ended += 1
+
+    def _abandon_open(self) -> None:
+        if self._file is not None:
+            self._file.abandon()
+            self._file = None
+
+
+def row_group_rows(rows: int, most: int) -> int:
+    """Rows of each row group of a file: groups of equal length, not a short last one."""
+    return -(-max(rows, 1) // -(-max(rows, 1) // most))
+
+
+def row_group_bytes(memory_bytes: int, most: int = _GROUP_BYTES) -> int:
+    """About how large a row group may be, so that it fits beside all else."""
+    return max(1, min(most, memory_bytes // _GROUPS_IN_MEMORY))
+
+
+class OutputFiles(CutRows["_PlannedFile"]):
     """Writes rows, in working types, to files of planned lengths; leaves none behind if it is abandoned."""
 
     def __init__(
@@ -49,64 +134,41 @@ class OutputFiles:
             metadata: more entries for the footers.
             taken: paths that must not be written to.
         """
+        super().__init__(rows, group_bytes=row_group_bytes(memory_bytes))
         self._store = store
         self._new_path = new_path
         self._schema = schema.with_metadata(_footer_entries(schema, metadata))
-        self._plan = list(rows)
         self._codec = compression
-        self._group_bytes = max(1, min(_GROUP_BYTES, memory_bytes // _GROUPS_IN_MEMORY))
         self._taken = set(taken)
         self._paths: list[str] = []
         self._made: list[FileInfo] = []
-        self._file: _PlannedFile | None = None
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Takes the next rows; ends files where they are full and begins the next."""
-        while batch.num_rows:
-            file = self._file or self._begin()
-            part = batch.slice(0, file.rows_left)
-            file.write(part)
-            batch = batch.slice(part.num_rows)
-            if not file.rows_left:
-                self._end()
 
     def finish(self) -> list[FileInfo]:
         """Ends the last file, makes all durable and tells of them, in order."""
-        while len(self._made) < len(self._plan):  # files planned without rows
-            self._file = self._file or self._begin()
+        while self._ended < len(self._plan):  # files planned without rows
+            self._file = self._file or self._next()
             self._end()
         self._store.sync([file.path for file in self._made])
         return self._made
 
     def abandon(self) -> None:
         """Deletes all files made so far, as far as that can be done; never raises."""
-        if self._file is not None:
-            self._file.abandon()
-            self._file = None
+        self._abandon_open()
         with suppress(Exception):
             self._store.delete(self._paths)
 
-    def _begin(self) -> _PlannedFile:
-        if len(self._made) >= len(self._plan):
-            raise InvalidOptionError(
-                f"more rows than the {sum(self._plan)} planned; plan again from the files as they are"
-            )
+    def _open(self, rows: int) -> _PlannedFile:
         path = self._new_path()
         if path in self._taken:
             raise InvalidOptionError(f'new_path gave "{path}", which is in use; give a new name for each file')
         self._taken.add(path)
-        rows = self._plan[len(self._made)]
-        group_rows = -(-max(rows, 1) // -(-max(rows, 1) // _GROUP_ROWS))  # groups of equal length, not a short last one
         self._paths.append(path)
-        buffer = RowBuffer(max_rows=group_rows, max_bytes=self._group_bytes)
+        buffer = RowBuffer(max_rows=row_group_rows(rows, _GROUP_ROWS), max_bytes=self._group_bytes)
         file = OpenParquet(self._store, path, self._schema, self._codec)
-        self._file = _PlannedFile(path, file, self._schema, rows, buffer)
-        return self._file
+        return _PlannedFile(path, file, self._schema, rows, buffer)
 
-    def _end(self) -> None:
-        assert self._file is not None
-        self._made.append(self._file.close())
-        self._file = None
+    def _close(self, file: _PlannedFile) -> None:
+        self._made.append(file.close())
 
 
 class _PlannedFile:

@@ -28,6 +28,8 @@ _FOOTER_THREADS = 8
 _LEAST_BUFFER, _MOST_BUFFER = 4096, 1024 * 1024
 _BYTES_PER_FOOTER_BYTE = 4
 """A footer takes more in memory than in the file."""
+_LEAST_FOR_THREADS = 192 * 1024 * 1024
+"""Each thread has a heap of its own that keeps what it once had; with less memory than this they take too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class SourceFiles:
         self._store = store
         self._filesystem = store.arrow_filesystem()
         self._memory_bytes = memory_bytes
+        self._threads = memory_bytes >= _LEAST_FOR_THREADS
         self.schema = schema
         self.working = working_schema(schema)
         self.files = self._read_footers(paths)
@@ -103,12 +106,12 @@ class SourceFiles:
                 first, last = np.searchsorted(positions, [start, start + rows])
                 place = start
                 if first < last:
-                    for batch in parquet.iter_batches(size, row_groups=[group], columns=working.names):
+                    for batch in self._read(parquet, size, [group], self._stored_names(file, working)):
                         one, end = np.searchsorted(positions, [place, place + batch.num_rows])
                         picked = pa.array(positions[one:end] - place)
                         place += batch.num_rows
                         if len(picked):
-                            yield to_working(batch, self.schema, working, file.path).take(picked)
+                            yield self._worked(file, batch, working).take(picked)
                 start += rows
 
     def _batches(self, file: SourceFile, working: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -116,17 +119,25 @@ class SourceFiles:
             return
         span_bytes = self._memory_bytes // _SPANS_IN_MEMORY
         seen = 0
-        names = None if working is self.working else working.names
+        names = self._stored_names(file, working)
         with self._reading(file), self._open(file, span_bytes=span_bytes) as parquet:
             size = self._batch_rows(self._row_width(file, parquet, working))
             for span in _spans(parquet.metadata, span_bytes):
-                for batch in parquet.iter_batches(size, row_groups=span, columns=names):
+                for batch in self._read(parquet, size, span, names):
                     seen += batch.num_rows
-                    yield to_working(batch, self.schema, working, file.path)
+                    yield self._worked(file, batch, working)
         if seen != file.rows:
             raise DataCorruptionError(
                 f'"{file.path}" holds {seen} rows, but its footer says {file.rows}; restore it from a copy'
             )
+
+    def _read(
+        self, parquet: Any, size: int, row_groups: Sequence[int], columns: Sequence[str] | None
+    ) -> Iterator[pa.RecordBatch]:
+        batches: Iterator[pa.RecordBatch] = parquet.iter_batches(
+            size, row_groups=row_groups, columns=columns, use_threads=self._threads
+        )
+        return batches
 
     def _batch_rows(self, width: int) -> int:
         return max(1, min(BATCH_ROWS, self._memory_bytes // _BATCHES_IN_MEMORY // max(width, 1)))
@@ -149,8 +160,20 @@ class SourceFiles:
         if file.rows <= _PROBE_ROWS:
             return width
         size = min(_PROBE_ROWS, self._batch_rows(width))
-        rows = next(parquet.iter_batches(size, row_groups=[number], columns=working.names))
-        return max(width, int(to_working(rows, self.schema, working, file.path).nbytes // rows.num_rows))
+        rows = next(self._read(parquet, size, [number], self._stored_names(file, working)))
+        return max(width, int(self._worked(file, rows, working).nbytes // rows.num_rows))
+
+    def _check(self, path: str, found: pa.Schema) -> None:
+        """Raises for a file that cannot be rewritten."""
+        check_fits(path, found, self.schema)
+
+    def _stored_names(self, file: SourceFile, working: pa.Schema) -> Sequence[str] | None:
+        """The columns to read for those of the working schema, as the file calls them; None for all."""
+        return None if working is self.working else working.names
+
+    def _worked(self, file: SourceFile, batch: pa.RecordBatch, working: pa.Schema) -> pa.RecordBatch:
+        """Rows as the file holds them in working types."""
+        return to_working(batch, self.schema, working, file.path)
 
     def _read_footers(self, paths: Sequence[str]) -> list[SourceFile]:
         with ThreadPoolExecutor(_FOOTER_THREADS if not self._store.is_local else 1) as pool:
@@ -165,7 +188,7 @@ class SourceFiles:
     def _read_footer(self, path: str) -> SourceFile:
         file = SourceFile(path, 0, 0, None)
         with self._reading(file), self._open(file, span_bytes=0) as parquet:
-            check_fits(path, parquet.schema_arrow, self.schema)
+            self._check(path, parquet.schema_arrow)
             footer = parquet.metadata
             return SourceFile(path, footer.num_rows, footer.serialized_size, footer)
 
@@ -173,6 +196,9 @@ class SourceFiles:
     def _open(self, file: SourceFile, *, span_bytes: int) -> Iterator[Any]:
         """Opens the file; row groups of up to `span_bytes` are fetched at once, larger ones piece by piece."""
         whole = span_bytes > 0 and file.footer is not None and _largest(file.footer) <= span_bytes
+        whole = whole and (
+            self._threads or not self._store.is_local
+        )  # threads do that; on a local disk it gains little
         columns = len(self.schema) if file.footer is None else file.footer.num_columns
         buffer = self._memory_bytes // _SPANS_IN_MEMORY // max(columns, 1)
         with pq.ParquetFile(

@@ -14,6 +14,8 @@ from parqlake.engines.arrow.rewrite_schema import check_schema
 from parqlake.engines.arrow.rewrite_source import SourceFiles
 
 DEFAULT_MEMORY_BYTES = 512 * 1024 * 1024
+_NOT_ROWS_BYTES = 32 * 1024 * 1024
+"""What pages, dictionaries, levels and the allocators take beside the rows, however few of these are held."""
 
 
 def rewrite_files(
@@ -39,7 +41,8 @@ def rewrite_files(
             order of columns and in how text, lists and dictionaries are encoded.
         rows: rows of each new file; together as many as the sources hold. None makes one file.
         compression: snappy, zstd, gzip, lz4, brotli or none.
-        memory_bytes: about how much memory to use.
+        memory_bytes: how much memory to use. What a reader cannot do without comes on top where it is more than
+            some megabytes: a page of each column, and a single row.
         metadata: entries for the new files' footers, beside those of the schema.
 
     Returns:
@@ -52,6 +55,7 @@ def rewrite_files(
         StoreError: a file cannot be read or written.
     """
     check_options(schema=schema, compression=compression, memory_bytes=memory_bytes)
+    memory_bytes = bytes_for_rows(memory_bytes)
     found = SourceFiles(store, sources, schema, memory_bytes=memory_bytes)
     output = OutputFiles(
         store,
@@ -79,6 +83,11 @@ def check_options(*, schema: pa.Schema, compression: str, memory_bytes: int) -> 
         raise InvalidOptionError(f"compression {compression!r} is not known; use one of: {', '.join(CODECS)}")
     if memory_bytes <= 0:
         raise InvalidOptionError(f"memory_bytes is {memory_bytes}; it must be > 0")
+
+
+def bytes_for_rows(memory_bytes: int) -> int:
+    """The part of the memory that rows may take."""
+    return max(memory_bytes - _NOT_ROWS_BYTES, memory_bytes // 2, 1)
 
 
 def planned_rows(rows: Sequence[int] | None, total: int) -> list[int]:

@@ -13,6 +13,8 @@ from parqlake.core.errors import StoreError
 
 Piece = tuple[int, int]
 """Where a piece lies in the spill file: offset and length."""
+_PIECE_BYTES = 1024 * 1024
+_SIZE_BYTES = 8
 
 
 class SpillFile:
@@ -29,15 +31,14 @@ class SpillFile:
         self.size_bytes = 0
 
     def write(self, table: pa.Table) -> list[Piece]:
-        """Puts rows aside and returns where they are."""
-        pieces = []
+        """Puts rows aside and returns where they are, in pieces of about a megabyte."""
+        pieces: list[Piece] = []
+        step = max(1, table.num_rows * _PIECE_BYTES // max(table.nbytes, 1))
         try:
             if self._path is None:
                 self._open()
-            for batch in table.combine_chunks().to_batches():
-                start = self._sink.tell()
-                self._writer.write_batch(batch)
-                pieces.append((start, self._sink.tell() - start))
+            for start in range(0, table.num_rows, step):
+                pieces += map(self._put, table.slice(start, step).combine_chunks().to_batches())
             self.size_bytes = self._sink.tell()
         except OSError as error:
             raise self._failed(error) from error
@@ -48,7 +49,11 @@ class SpillFile:
         offset, length = piece
         try:
             self._source.seek(offset)
-            message = pa.ipc.read_message(self._source.read_buffer(length))
+            stored = self._source.read_buffer(length)
+            size = int.from_bytes(stored.slice(0, _SIZE_BYTES), "little")
+            message = stored.slice(_SIZE_BYTES)
+            if self._codec is not None:
+                message = self._codec.decompress(message, size)
             return pa.ipc.read_record_batch(message, self._schema)
         except OSError as error:
             raise self._failed(error) from error
@@ -57,7 +62,7 @@ class SpillFile:
         """Deletes the file; closing twice is no error."""
         if self._path is None:
             return
-        for handle in (self._writer, self._sink, self._source):
+        for handle in (self._sink, self._source):
             with suppress(OSError, pa.ArrowException):
                 handle.close()
         self._path.unlink(missing_ok=True)
@@ -67,14 +72,23 @@ class SpillFile:
         descriptor, name = tempfile.mkstemp(prefix="parqlake-spill-", suffix=".arrow", dir=self._folder)
         os.close(descriptor)
         codec = next((codec for codec in ("lz4", "zstd") if pa.Codec.is_available(codec)), None)
+        self._codec = None if codec is None else pa.Codec(codec)
         self._path = Path(name)
         self._sink = pa.OSFile(name, "wb")
         self._source = pa.OSFile(name, "rb")
-        self._writer = pa.ipc.new_stream(self._sink, self._schema, options=pa.ipc.IpcWriteOptions(compression=codec))
-        # The schema goes out with the first batch: let that be an empty one, so that pieces are batches alone.
-        self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=self._schema))
         if os.name != "nt":
             self._path.unlink()  # the handles keep it alive; a killed process leaves nothing behind
+
+    def _put(self, batch: pa.RecordBatch) -> Piece:
+        """Writes one piece: its size, then its message, compressed here.
+
+        Arrow's own compression works in other threads, whose heaps keep what they once had: it doubled the memory.
+        """
+        message = batch.serialize()
+        start = self._sink.tell()
+        self._sink.write(message.size.to_bytes(_SIZE_BYTES, "little"))
+        self._sink.write(message if self._codec is None else self._codec.compress(message))
+        return start, self._sink.tell() - start
 
     def _failed(self, error: OSError) -> StoreError:
         place = self._folder or tempfile.gettempdir()

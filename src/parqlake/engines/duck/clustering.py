@@ -24,7 +24,7 @@ from parqlake.engines.arrow.cluster_sample import check_columns
 from parqlake.engines.arrow.clustering import new_mark
 from parqlake.engines.arrow.rewrite_output import OutputFiles
 from parqlake.engines.arrow.rewrite_source import BATCH_ROWS, SourceFiles
-from parqlake.engines.arrow.rewriting import DEFAULT_MEMORY_BYTES, check_options, planned_rows
+from parqlake.engines.arrow.rewriting import DEFAULT_MEMORY_BYTES, bytes_for_rows, check_options, planned_rows
 from parqlake.engines.duck.cluster_connection import carrier_type, sort_connection
 from parqlake.engines.duck.errors import mapped_error
 from parqlake.engines.duck.feed import Feed
@@ -34,6 +34,8 @@ _BATCH_SHARE = 16
 _RANGES_IN_MEMORY = 3
 """DuckDB 2.0 holds a block of every sorted run: with little memory it fails at data of its limit's size rather than
 go to disk. Measured with rows of 40 bytes to 20 kB, half of the limit is always sorted."""
+_LEAST_BYTES = 256 * 1024 * 1024
+"""With less, what DuckDB takes beside its limit leaves too little for the rest."""
 
 
 def cluster_files(
@@ -51,13 +53,43 @@ def cluster_files(
 ) -> list[FileInfo]:
     """Writes all rows of the sources to new files, ordered along the curve over the columns; deletes nothing else.
 
-    Promises what `parqlake.engines.arrow.clustering.cluster_files` does, with the same arguments and errors. Half of
-    the memory is DuckDB's, at least 32 MB. What DuckDB cannot do is left to PyArrow: a schema with a type whose values
-    it does not hold exactly, and a range of equal rows that is too long for it.
+    Promises what `parqlake.engines.arrow.clustering.cluster_files` does, with the same arguments and errors. What
+    DuckDB cannot do is left to PyArrow: to keep to less than 256 MB, a schema with a type whose values it does not hold
+    exactly, and a range of equal rows that is too long for it.
     """
+    cluster = arrow_clustering.cluster_files if memory_bytes < _LEAST_BYTES else cluster_with_duckdb
+    return cluster(
+        store,
+        sources,
+        new_path,
+        columns=columns,
+        schema=schema,
+        rows=rows,
+        compression=compression,
+        memory_bytes=memory_bytes,
+        curve=curve,
+        metadata=metadata,
+    )
+
+
+def cluster_with_duckdb(
+    store: Store,
+    sources: Sequence[str],
+    new_path: Callable[[], str],
+    *,
+    columns: Sequence[str],
+    schema: pa.Schema,
+    rows: Sequence[int],
+    compression: str,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    curve: Curve = Curve.HILBERT,
+    metadata: Mapping[bytes, bytes] | None = None,
+) -> list[FileInfo]:
+    """Does what `cluster_files` does, however little memory there is; half of it is DuckDB's, at least 32 MB."""
     check_options(schema=schema, compression=compression, memory_bytes=memory_bytes)
     check_columns(columns, schema)
-    found = SourceFiles(store, sources, schema, memory_bytes=memory_bytes // 2)
+    half = bytes_for_rows(memory_bytes // 2)
+    found = SourceFiles(store, sources, schema, memory_bytes=half)
     carriers = [carrier_type(field.type) for field in found.working]
     if not found.rows or None in carriers:
         return arrow_clustering.cluster_files(
@@ -78,12 +110,12 @@ def cluster_files(
         schema=schema,
         rows=planned_rows(rows, found.rows),
         compression=compression,
-        memory_bytes=memory_bytes // 2,
+        memory_bytes=half,
         metadata=new_mark(columns, curve, len(rows)) | dict(metadata or {}),
         taken=sources,
     )
     try:
-        for batch in _sorted_rows(found, columns, curve, memory_bytes):
+        for batch in sorted_rows(found, columns, curve, memory_bytes):
             output.write(batch)
         return output.finish()
     except BaseException:
@@ -91,8 +123,13 @@ def cluster_files(
         raise
 
 
-def _sorted_rows(
-    sources: SourceFiles, columns: Sequence[str], curve: Curve, memory_bytes: int
+def sorts_rows(working: pa.Schema, memory_bytes: int) -> bool:
+    """Whether DuckDB can sort such rows within the memory, and keep every value as it is."""
+    return memory_bytes >= _LEAST_BYTES and all(carrier_type(field.type) is not None for field in working)
+
+
+def sorted_rows(
+    sources: SourceFiles, columns: Sequence[str], curve: Curve | None, memory_bytes: int
 ) -> Iterator[pa.RecordBatch]:
     """All rows in order: range after range, each sorted by DuckDB."""
     half = max(1, memory_bytes // 2)

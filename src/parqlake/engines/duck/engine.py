@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
@@ -11,9 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from parqlake.core.errors import MissingExtraError, UnsupportedTypeError
+from parqlake.core.maintenance.rewriting import RewriteGroup, RowOrder
+from parqlake.core.merging import MergeOutcome, MergeRule, MergeTarget
 from parqlake.core.model import DataFile
 from parqlake.core.ports import ReadPlan, Store, WriteSpec
 from parqlake.core.schema import canonical_schema
+from parqlake.core.updating import RowChange
 from parqlake.engines.arrow import PyArrowEngine
 from parqlake.engines.arrow.nans import NanFinder
 from parqlake.engines.arrow.part_writer import WriteJob
@@ -114,6 +118,57 @@ class DuckDBEngine:
     def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
         """Reads what the plan names, with checksums verified, and writes it again by the spec, streaming."""
         return self.write(self._arrow.batches(plan, store), spec, store)
+
+    def rewrite_changed(self, plan: ReadPlan, change: RowChange, spec: WriteSpec, store: Store) -> list[DataFile]:
+        """Reads what the plan names, applies the change, and writes the rows by the spec, streaming.
+
+        New values are computed by PyArrow, so that they are the same whoever writes them.
+        """
+        return self.write(change.reader(self._arrow.batches(plan, store)), spec, store)
+
+    def rewrite_groups(
+        self,
+        groups: Sequence[RewriteGroup],
+        spec: WriteSpec,
+        store: Store,
+        *,
+        order: RowOrder | None,
+        memory_bytes: int,
+    ) -> list[list[DataFile]]:
+        """Rewrites groups of files; DuckDB brings rows in order, PyArrow reads and writes.
+
+        See `parqlake.engines.duck.rewriting` for why.
+        """
+        from parqlake.engines.duck.rewriting import rewrite_groups  # who does no maintenance need not load it
+
+        return rewrite_groups(groups, spec, store, order=order, memory_bytes=memory_bytes)
+
+    def merge(
+        self,
+        source: pa.RecordBatchReader | pa.Table,
+        target: MergeTarget,
+        rule: MergeRule,
+        *,
+        memory_bytes: int,
+        stacklevel: int = 1,
+    ) -> MergeOutcome:
+        """Merges the source into the target; see `parqlake.engines.duck.merging.merge`.
+
+        What DuckDB has no way for is left to PyArrow, with the same result: rows that a predicate keeps out, and files
+        that are older than the schema.
+        """
+        if rule.where is not None or any(file.stored_schema is not None for file in target.files):
+            return self._arrow.merge(source, target, rule, memory_bytes=memory_bytes, stacklevel=stacklevel + 1)
+        from parqlake.engines.duck.merging import merge  # who does not merge need not load it
+
+        return merge(
+            source,
+            target,
+            rule,
+            memory_bytes=memory_bytes,
+            spill_folder=self._temp_directory,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def _report(copied: list[CopiedFile], job: WriteJob) -> None:

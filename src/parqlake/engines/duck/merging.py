@@ -8,8 +8,9 @@ several files are worked on at a time. DuckDB verifies no page checksums.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +54,7 @@ def merge(
     Raises:
         InputError: the call is wrong; nothing was written.
         UnsupportedTypeError: a column has a type that DuckDB does not know.
+        DataCorruptionError: a file of the target is damaged; new files were deleted.
         StoreError: a file cannot be read or written, or memory and disk do not suffice; new files were deleted.
     """
     check_merge_schemas(rule, source=source.schema, target=target.spec.schema)
@@ -182,7 +184,8 @@ class _Merge:
         inside = frozenset.intersection(*(candidate.columns for candidate in candidates))
         constants = [name for name in self._target.spec.partition_by if name not in inside]
         paths = [self._url(candidate.file) for candidate in candidates]
-        run(f"CREATE TABLE {sql.HITS} AS {sql.hits(paths, self._rule, constants, types=self._types)}")
+        with _naming_damage(candidates, self._reader.key_batches):
+            run(f"CREATE TABLE {sql.HITS} AS {sql.hits(paths, self._rule, constants, types=self._types)}")
         return {int(number): int(count) for number, count in run(sql.counts()).fetchall()}
 
     def _describe_files(self, candidates: list[Candidate]) -> None:
@@ -215,8 +218,9 @@ class _Merge:
         new = self._output.replacement(candidate.file)
         cursor = self._connection.cursor()
         try:
-            for batch in cursor.sql(query).to_arrow_reader(self._batch_rows):
-                self._rewriter.put(candidate.file, new, conform(batch, self._schema))
+            with _naming_damage([candidate], self._reader.rows):
+                for batch in cursor.sql(query).to_arrow_reader(self._batch_rows):
+                    self._rewriter.put(candidate.file, new, conform(batch, self._schema))
             new.close()
         except BaseException:
             new.abandon()
@@ -235,3 +239,24 @@ class _Merge:
 
     def _url(self, file: TargetFile) -> str:
         return self._target.store.full_url(file.path)
+
+
+@contextmanager
+def _naming_damage(
+    candidates: Iterable[Candidate], read: Callable[[Candidate], Iterator[pa.RecordBatch]]
+) -> Iterator[None]:
+    """If DuckDB fails over these files, has PyArrow read them, which tells a damaged one, and names it.
+
+    DuckDB's own error says neither which file it is, nor whether a file is to blame.
+    """
+    import duckdb
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException:
+        raise
+    except (duckdb.Error, pa.ArrowException):
+        for candidate in candidates:
+            for _ in read(candidate):
+                pass
+        raise

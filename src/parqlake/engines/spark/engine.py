@@ -10,10 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parqlake.core import errors
+from parqlake.core.maintenance.rewriting import RewriteGroup, RowOrder
+from parqlake.core.merging import MergeOutcome, MergeRule, MergeTarget
+from parqlake.core.merging.validation import spelled_alike
 from parqlake.core.model import DataFile
 from parqlake.core.ports import BatchCheck, PlannedFile, ReadPlan, Store, WriteSpec, WrittenFile
+from parqlake.core.updating import RowChange
 from parqlake.core.wire import decode
 from parqlake.engines.arrow import PyArrowEngine
+from parqlake.engines.spark.changing import ChangeTask
 from parqlake.engines.spark.settings import SAME_ROWS, settings
 from parqlake.engines.spark.tasks import RECORD_SCHEMA, RewriteTask, WriteTask, take_away
 from parqlake.engines.spark.types import arrow_schema, check_spark_types
@@ -73,8 +78,9 @@ class SparkEngine:
         # mapInArrow takes a dot or a backtick in a column's name for syntax: rows travel under plain names.
         plain = {name: f"c{number}" for number, name in enumerate(names)}
         frame = frame.toDF(*plain.values())
-        if spec.partition_by:
-            frame = frame.hint("rebalance", *(plain[name] for name in spec.partition_by))
+        by = [plain[name] for name in spec.partition_by if name in plain]  # others are filled with one value
+        if by:
+            frame = frame.hint("rebalance", *by)
         task = WriteTask(replace(spec, file_visitor=None), store, tuple(checks), names)
         return self._collected(frame.mapInArrow(task, RECORD_SCHEMA), spec, store)
 
@@ -84,7 +90,55 @@ class SparkEngine:
         if len(groups) < 2 or not is_shared(store):
             return self._arrow.rewrite(plan, spec, store)
         task = RewriteTask(plan, tuple(groups), replace(spec, file_visitor=None), store)
-        numbers = self._spark.range(0, len(groups), 1, len(groups))
+        return self._over_groups(task, spec, store)
+
+    def rewrite_changed(self, plan: ReadPlan, change: RowChange, spec: WriteSpec, store: Store) -> list[DataFile]:
+        """Reads, changes and writes files as tasks over groups of files; no row enters the JVM."""
+        groups = grouped(plan.files)
+        if len(groups) < 2 or not is_shared(store):
+            return self._arrow.rewrite_changed(plan, change, spec, store)
+        task = ChangeTask(plan, tuple(groups), replace(spec, file_visitor=None), store, change)
+        return self._over_groups(task, spec, store)
+
+    def rewrite_groups(
+        self,
+        groups: Sequence[RewriteGroup],
+        spec: WriteSpec,
+        store: Store,
+        *,
+        order: RowOrder | None,
+        memory_bytes: int,
+    ) -> list[list[DataFile]]:
+        """Rewrites groups of files as tasks on executors; see `parqlake.engines.spark.rewrite_tasks`.
+
+        On a store that only this process sees, it is done here.
+        """
+        if not is_shared(store):
+            return self._arrow.rewrite_groups(groups, spec, store, order=order, memory_bytes=memory_bytes)
+        from parqlake.engines.spark.rewrite_tasks import rewrite_groups
+
+        return rewrite_groups(self._spark, groups, spec, store, order=order, memory_bytes=memory_bytes)
+
+    def merge(
+        self, source: Any, target: MergeTarget, rule: MergeRule, *, memory_bytes: int, stacklevel: int = 1
+    ) -> MergeOutcome:
+        """Merges a data frame, or Arrow data, into the target on executors; see `parqlake.engines.spark.merging`.
+
+        On a store that only this process sees, Arrow data is merged here.
+        """
+        is_arrow = isinstance(source, pa.RecordBatchReader | pa.Table)
+        if is_arrow and not is_shared(target.store):
+            return self._arrow.merge(source, target, rule, memory_bytes=memory_bytes, stacklevel=stacklevel + 1)
+        from parqlake.engines.spark.merge_sources import FrameRows
+        from parqlake.engines.spark.merging import merge
+
+        rows = source
+        if not is_arrow:
+            rows = FrameRows(source, spelled_alike(self.frame_schema(source), target.spec.schema))
+        return merge(self._spark, rows, target, rule, memory_bytes=memory_bytes, stacklevel=stacklevel + 1)
+
+    def _over_groups(self, task: RewriteTask, spec: WriteSpec, store: Store) -> list[DataFile]:
+        numbers = self._spark.range(0, len(task.groups), 1, len(task.groups))
         return self._collected(numbers.mapInArrow(task, RECORD_SCHEMA), spec, store)
 
     def _collected(self, records: Any, spec: WriteSpec, store: Store) -> list[DataFile]:

@@ -26,6 +26,7 @@ _KNOWN = (
     "message",
     "idempotency_key",
     "compression",
+    "schema_mode",
     *_NUMBERS,
     "from_version",
     "allow_removals",
@@ -99,6 +100,8 @@ def _write_options(options: Mapping[str, str]) -> WriteOptions:
                 raise InvalidOptionError(f"{name}={options[name]!r} is no number") from None
     if "compression" in options:
         found["compression"] = options["compression"]
+    if "schema_mode" in options:
+        found["schema_mode"] = options["schema_mode"]
     return found
 
 

@@ -23,8 +23,8 @@ class ParqlakeSource(DataSource):
     """`format("parqlake")`. Spark finds it by itself where parqlake is installed.
 
     Options: `lake`, `catalog`, `storage_options` (JSON); reading: `version`, `as_of`, `where`; writing: `create`,
-    `partition_by` (of a new table), `message`, `idempotency_key`, and the options of `Table.append`; streams:
-    `from_version`, `allow_removals`.
+    `partition_by` (of a new table), `message`, `idempotency_key`, and the options of `Table.append`, `schema_mode`
+    among them; streams: `from_version`, `allow_removals`.
 
     Example:
         >>> frame = spark.read.format("parqlake").option("lake", "warehouse").load("sales.orders")  # doctest: +SKIP

@@ -14,13 +14,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from parqlake.core.errors import InvalidOptionError
+from parqlake.core.errors import ConcurrentSchemaChangeError, InvalidOptionError
 from parqlake.core.ports import Store
 from parqlake.engines.spark.tasks import WriteTask
 from parqlake.engines.spark.types import arrow_schema
 from parqlake.formats.spark.batch_write import FilesMessage, raise_reported, reported, table_for, write_rows
 from parqlake.formats.spark.options import SourceOptions
 from parqlake.table import detached
+from parqlake.table.detached import DetachedWrite
 
 _QUERY_ID = "sql.streaming.queryId"
 
@@ -72,11 +73,20 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 idempotency_key=f"{key}:{table.info.uuid}",
             )
             try:
+                self._check_schema(begun)
                 detached.finish(lake.context, begun, files)
             except BaseException:
                 # The batch will be run again and write its files anew; these go unless the commit went through.
                 detached.abandon(lake.context, begun, files)
                 raise
+
+    def _check_schema(self, begun: DetachedWrite) -> None:
+        """The tasks wrote by the schema that the batch began with; it must still be the one to be committed."""
+        if not begun.spec.schema.equals(self.task.spec.schema, check_metadata=True):
+            raise ConcurrentSchemaChangeError(
+                f"the schema of {begun.info.name} changed since this batch began; start the query again, from its "
+                "checkpoint: the batch will be written by the schema as it is then"
+            )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing: the files of a failed batch are tombstones, and whether it failed is not known here."""
