@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import uuid_utils
 
 from parqlake.core.merging import (
     MergeCounts,
@@ -30,6 +32,7 @@ from parqlake.datasets.swap import Swap
 from parqlake.table.sources import to_reader
 
 BATCH_ROWS = 10_000
+_NAMING = Naming()
 
 
 def merge_into(
@@ -79,6 +82,8 @@ def merge_into(
         outcome = backend.merge(
             rows, target, rule, memory_bytes=memory, batch_rows=batch_rows, stacklevel=stacklevel + 1
         )
+        for file in outcome.added:
+            swap.adopt_new(file.path, _NAMING, WorkerPath(swap.folder).folder_of(file.path))
         swap.commit(remove=[stored[file.path] for file in outcome.removed])
     return outcome.counts.to_dict()
 
@@ -107,14 +112,29 @@ def _target(place: Place, swap: Swap, survey: Survey | None, source: pa.Schema, 
     """What the engine needs to know; columns that only folders name have the source's types."""
     schema, partition_by = (source, ()) if survey is None else survey.schema(_types(source))
     files = () if survey is None else survey.files
-    naming = Naming()
     return MergeTarget(
         store=place.store,
         files=tuple(TargetFile(file.path, file.info.num_rows, partition_values(file.path)) for file in files),
         spec=WriteSpec("", _without_mark(schema), partition_by, compression=codec),
-        new_path=lambda folder: swap.stage_new(naming, folder).path,
+        new_path=lambda folder: swap.stage_new(_NAMING, folder).path,
         partition_in_files=any(set(partition_by) & set(file.schema.names) for file in files),
+        worker_path=WorkerPath(swap.folder),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPath:
+    """Paths for files that other processes write: in the swap's own place, below the folder that they belong in."""
+
+    place: str
+
+    def __call__(self, folder: str) -> str:
+        """A path that no other call gives."""
+        return "/".join(part for part in (self.place, folder, f"{uuid_utils.uuid7().hex}.staged") if part)
+
+    def folder_of(self, path: str) -> str:
+        """The folder that a file belongs in."""
+        return path.removeprefix(f"{self.place}/").rpartition("/")[0]
 
 
 def _types(schema: pa.Schema) -> dict[str, pa.DataType]:

@@ -16,7 +16,7 @@ from parqlake.core.fitting import fit
 from parqlake.datasets.naming import Naming
 from parqlake.datasets.place import Place
 from parqlake.datasets.swap import Swap
-from parqlake.datasets.writing import _write_stream, write_file
+from parqlake.datasets.writing import write_file, write_stream
 from parqlake.engines.spark.reports import (
     REPORT_SCHEMA,
     Record,
@@ -97,7 +97,7 @@ class _FrameTask:
 
         reader = pa.RecordBatchReader.from_batches(self.schema, itertools.chain([first], rows))
         try:
-            _write_stream(new_path, self.store, reader, self.max_rows, self.codec)
+            write_stream(new_path, self.store, reader, self.max_rows, self.codec)
         except BaseException:
             take_back(self.store, paths)
             raise

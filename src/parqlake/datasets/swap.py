@@ -171,14 +171,21 @@ class Swap:
 
     def stage_new(self, naming: Naming, folder: str = "") -> Staged:
         """Like `stage`, under a new name in the folder that no other file has or gets."""
+        return self.stage(self._new_name(naming, folder))
+
+    def adopt_new(self, path: str, naming: Naming, folder: str = "") -> None:
+        """Like `adopt`, under a new name in the folder; nothing is done for a file that `stage` gave its place."""
+        if path not in self._staged:
+            self.adopt(path, self._new_name(naming, folder))
+
+    def _new_name(self, naming: Naming, folder: str) -> str:
         folder = safe_folder(folder)
-        if naming.is_unique:
-            name = naming.fresh()
-            final = f"{folder}/{name}" if folder else name
-            self._free.add(final)
-        else:
-            final = self._reservations.reserve(naming, folder)
-        return self.stage(final)
+        if not naming.is_unique:
+            return self._reservations.reserve(naming, folder)
+        name = naming.fresh()
+        final = f"{folder}/{name}" if folder else name
+        self._free.add(final)
+        return final
 
     def adopt(self, path: str, final: str) -> None:
         """Takes a file that was written to `folder` under a name of the engine's own; it will be called `final`.

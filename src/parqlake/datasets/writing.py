@@ -55,7 +55,7 @@ def write_dataset(
         if isinstance(reader, pa.Table):
             _write_pieces(lambda: swap.stage_new(naming).path, place.store, reader, max_rows, codec)
         else:
-            _write_stream(lambda: swap.stage_new(naming).path, place.store, reader, max_rows, codec)
+            write_stream(lambda: swap.stage_new(naming).path, place.store, reader, max_rows, codec)
         swap.commit(remove=old)
 
 
@@ -81,7 +81,7 @@ def _write_pieces(
             done.result()
 
 
-def _write_stream(
+def write_stream(
     new_path: Callable[[], str], store: FsspecStore, reader: pa.RecordBatchReader, max_rows: int | None, codec: str
 ) -> None:
     """Writes rows as they come; a file is begun when there are rows for it, and one in any case."""

@@ -105,7 +105,7 @@ class MergeTarget:
     """Whether a merge that leaves no row writes one file without rows, so that the columns are not forgotten."""
     worker_path: Callable[[str], str] | None = None
     """Like `new_path`, but called in other processes, more often than there are files: it is sent there, and no two
-    calls give the same path. None: what is written elsewhere gets its path from `new_path` afterwards, by a move."""
+    calls give the same path. Engines that write in this process need none."""
 
     @property
     def file_schema(self) -> pa.Schema:

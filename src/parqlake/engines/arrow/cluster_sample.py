@@ -41,11 +41,12 @@ def draw_sample(sources: SourceFiles, columns: Sequence[str], *, memory_bytes: i
     count = min(sources.rows, max(1024, min(SAMPLE_ROWS, memory_bytes // _SAMPLE_SHARE // widest)))
     positions = np.sort(np.random.default_rng(0).choice(sources.rows, count, replace=False, shuffle=False))
     schema = pa.schema([sources.working.field(name) for name in columns])
-    batches = [_cut_text(batch) for batch in sources.rows_at(positions.astype(np.int64), columns)]
+    batches = [cut_text(batch) for batch in sources.rows_at(positions.astype(np.int64), columns)]
     return pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema).combine_chunks()
 
 
-def _cut_text(batch: pa.RecordBatch) -> pa.RecordBatch:
+def cut_text(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with long texts cut: their beginnings say where they belong."""
     t = pa.types
     columns = []
     for column in batch.columns:

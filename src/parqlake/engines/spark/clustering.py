@@ -20,7 +20,7 @@ from parqlake.core.errors import ConflictError
 from parqlake.core.maintenance import FileInfo
 from parqlake.core.ports import Store
 from parqlake.engines.arrow.cluster_codes import CodePlan
-from parqlake.engines.arrow.cluster_sample import _cut_text, check_columns, draw_sample
+from parqlake.engines.arrow.cluster_sample import check_columns, cut_text, draw_sample
 from parqlake.engines.arrow.cluster_sorting import CODE, RowOrder
 from parqlake.engines.arrow.clustering import new_mark
 from parqlake.engines.arrow.rewrite_source import SourceFiles
@@ -202,7 +202,7 @@ class _PickTask:
             schema = pa.schema([file.working.field(name) for name in self.columns])
             first, last = np.searchsorted(self.positions, [start, start + span.stop - span.start])
             own = self.positions[first:last] - start + span.start
-            found += [_cut_text(batch) for batch in file.rows_at(own, self.columns)]
+            found += [cut_text(batch) for batch in file.rows_at(own, self.columns)]
             start += span.stop - span.start
         assert schema is not None
         return Packer(schema).pack(pa.Table.from_batches(found, schema=found[0].schema if found else schema))

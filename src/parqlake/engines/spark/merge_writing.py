@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import uuid_utils
 
-from parqlake.core.merging.model import AddedFile, MergeTarget
+from parqlake.core.merging.model import AddedFile
 from parqlake.core.schema import field_id
 from parqlake.core.statistics import describe_file
 from parqlake.core.wire import encode
@@ -32,8 +31,6 @@ class WriteTask:
     """Writes the files whose packs one Spark partition holds, sorted by where they go and by place."""
 
     plan: MatchPlan
-    scratch: str
-    """Where files go that have no name yet; unused if the target has names for workers."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Gives one record for each new file."""
@@ -41,8 +38,8 @@ class WriteTask:
 
     def _written(self, packs: Iterator[Pack]) -> list[Record]:
         plan = self.plan
-        paths = _Paths(plan.target, self.scratch)
-        target = replace(plan.target, new_path=paths)
+        assert plan.target.worker_path is not None
+        target = replace(plan.target, new_path=plan.target.worker_path)
         output = MergeOutput(target, memory_bytes=plan.memory_bytes)
         inserted = InsertedRows(output, plan.schema, memory_bytes=plan.memory_bytes // _OUTPUT_SHARE)
         rewriter = FileRewriter(target, plan.rule, plan.schema, output, inserted)
@@ -57,7 +54,7 @@ class WriteTask:
                     assert pack.kind == Kind.INSERTS
                     inserted.write(rows.unpack(pack.rows))
             inserted.close()
-            return [self._record(file, paths) for file in output.finish()]
+            return [self._record(file) for file in output.finish()]
         except BaseException:
             inserted.abandon()
             output.abandon()
@@ -70,7 +67,7 @@ class WriteTask:
             replacements.kept = ~reader.takes_part(candidate)
         rewriter.rewrite(candidate.file, reader.rows(candidate), replacements, replacements.kept)
 
-    def _record(self, file: AddedFile, paths: _Paths) -> Record:
+    def _record(self, file: AddedFile) -> Record:
         spec, schema = self.plan.target.spec, self.plan.target.file_schema
         described = None
         if all(field_id(field) >= 0 for field in schema):
@@ -79,31 +76,12 @@ class WriteTask:
             described = encode(found)
         return {
             "path": file.path,
-            "folder": paths.folders[file.path],
             "rows": file.row_count,
             "size": file.size_bytes,
             "partition": dict(file.partition),
             "replaces": file.replaces,
             "described": described,
         }
-
-
-class _Paths:
-    """Paths of files of one attempt of a task, unlike those of any other."""
-
-    def __init__(self, target: MergeTarget, scratch: str) -> None:
-        self._worker_path = target.worker_path
-        self._scratch = scratch
-        self.folders: dict[str, str] = {}
-        """In which folder each file belongs."""
-
-    def __call__(self, folder: str) -> str:
-        if self._worker_path is not None:
-            path = self._worker_path(folder)
-        else:
-            path = f"{self._scratch}/{uuid_utils.uuid7().hex}.unnamed"
-        self.folders[path] = folder
-        return path
 
 
 class _Replacements:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import uuid_utils
 
 from parqlake.core.merging.conforming import working_schema
 from parqlake.core.merging.model import (
@@ -29,7 +27,6 @@ from parqlake.core.merging.validation import check_merge_options, check_merge_sc
 from parqlake.core.wire import decode
 from parqlake.engines.arrow.merge_files import BATCH_ROWS
 from parqlake.engines.arrow.merge_output import MergeOutput
-from parqlake.engines.arrow.merge_rows import can_move
 from parqlake.engines.arrow.merge_source import warn_of_duplicates
 from parqlake.engines.arrow.merging import outcome
 from parqlake.engines.spark.merge_matching import KeysTask, Kind, MatchPlan, MatchTask, SplitTask
@@ -42,7 +39,6 @@ from parqlake.engines.spark.reports import (
     check_shared,
     collect,
     error_of,
-    move_all,
     take_back,
 )
 from parqlake.engines.spark.settings import SAME_ROWS, settings
@@ -196,64 +192,11 @@ class _Merge:
             wanted += f" or (kind = {int(Kind.READ)} and count > 0)"
         own = matched.where(wanted)
         own = own.repartitionById(min(slots, _WAVES * tasks), "dest").sortWithinPartitions("dest", "place")
-        scratch, first = self._scratch(found)
-        frame = own.mapInArrow(WriteTask(plan, scratch), REPORT_SCHEMA)
-        try:
-            records, error = collect(frame)
-            if error is not None:
-                take_back(self._target.store, [record["path"] for record in records])
-                raise error
-            return self._named(records, first)
-        finally:
-            if first is None:
-                self._remove(scratch)
-
-    def _scratch(self, found: _Found) -> tuple[str, tuple[str, str] | None]:
-        """Where workers write files that have no name yet: beside the first new file, if its folder is known.
-
-        That is a place which the caller tidies up whatever happens. A merge that may move every row of a file to other
-        partitions, or whose new rows may belong to any, knows of no folder that surely gets a file; it takes a hidden
-        one of its own.
-        """
-        target = self._target
-        if target.worker_path is not None:
-            return "", None
-        folder = None
-        if found.hits and not can_move(target, self._rule):
-            folder = target.files[next(iter(found.hits))].folder
-        elif found.inserted and not target.spec.partition_by:
-            folder = target.spec.location
-        if folder is not None:
-            path = target.new_path(folder)
-            return path.rpartition("/")[0], (folder, path)
-        hidden = f".parqlake-unnamed-{uuid_utils.uuid7().hex}"
-        return f"{target.spec.location}/{hidden}" if target.spec.location else hidden, None
-
-    def _named(self, records: Sequence[Record], first: tuple[str, str] | None) -> list[AddedFile]:
-        """The new files under the names that the caller gives them."""
-        target = self._target
-        if target.worker_path is not None:
-            return [_added(record, record["path"], target.spec.location) for record in records]
-        moves: list[tuple[str, str]] = []
-        for record in records:
-            if first is not None and record["folder"] == first[0]:
-                path, first = first[1], None
-            else:
-                path = target.new_path(record["folder"])
-            moves.append((record["path"], path))
-        move_all(target.store, moves)
-        return [_added(record, path, target.spec.location) for record, (_, path) in zip(records, moves, strict=True)]
-
-    def _remove(self, scratch: str) -> None:
-        """Takes the hidden folder away, with what attempts left that failed or came second."""
-        store = self._target.store
-        if not scratch:
-            return
-        with suppress(Exception):
-            store.delete([file.path for file in store.list_files(scratch)])
-            remove_folders: Any = getattr(store, "remove_folders", None)
-            if remove_folders is not None:
-                remove_folders([scratch])
+        records, error = collect(own.mapInArrow(WriteTask(plan), REPORT_SCHEMA))
+        if error is not None:
+            take_back(self._target.store, [record["path"] for record in records])
+            raise error
+        return [_added(record) for record in records]
 
     def _outcome(self, found: _Found, added: Sequence[AddedFile], source: PackedSource) -> MergeOutcome:
         target, strategy = self._target, self._rule.strategy
@@ -274,18 +217,15 @@ class _Merge:
         return replace(made, read=read, key_bounds=source.bounds)
 
 
-def _added(record: Record, path: str, location: str) -> AddedFile:
-    described = None if record["described"] is None else decode(record["described"])
-    if described is not None:
-        described = replace(described, path=path.removeprefix(f"{location}/"))
+def _added(record: Record) -> AddedFile:
     return AddedFile(
-        path,
+        record["path"],
         record["rows"],
         record["size"],
         record["partition"],
         record["replaces"],
         None,
-        data_file=described,
+        data_file=None if record["described"] is None else decode(record["described"]),
     )
 
 
