@@ -9,7 +9,7 @@ SCALE ?= smoke
 BIN := .venv/bin
 RUN := $(BIN)/python
 STAMP := .venv/.installed
-BENCHMARKS := planning append spark_write spark_read datasets
+BENCHMARKS := planning append spark_write spark_read datasets merge
 export PYTHONDONTWRITEBYTECODE ?= 1
 
 # An environment that was made in another folder (a moved or copied checkout) is made again.
@@ -69,6 +69,6 @@ hooks: $(STAMP) ## run the checks before each git commit
 	$(BIN)/pre-commit install
 
 clean: ## remove the environment, caches and everything built
-	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist site
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist site
 	@for lake in demo-lake tour-lake; do [ ! -e $$lake/.parqlake-demo ] || rm -rf $$lake; done
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

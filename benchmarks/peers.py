@@ -7,7 +7,7 @@ import sys
 import venv
 from pathlib import Path
 
-HOME = Path(__file__).resolve().parent.parent / ".venv-peers"
+HOME = Path(__file__).resolve().parent.parent / ".venv" / "peers"
 """Outside of version control."""
 
 
@@ -27,7 +27,7 @@ def peer_python(name: str, *requirements: str) -> str:
     wanted = "\n".join(requirements)
     if stamp.exists() and stamp.read_text() == wanted:
         return str(python)
-    print(f"installing {' '.join(requirements)} into {folder.relative_to(HOME.parent)}", file=sys.stderr, flush=True)
+    print(f"installing {' '.join(requirements)} into .venv/peers/{name}", file=sys.stderr, flush=True)
     venv.create(folder, with_pip=True, clear=True)
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -15,18 +15,21 @@ if TYPE_CHECKING:
     from parqlake.core.ports import WrittenFile
     from parqlake.lost_catalog import rebuild
     from parqlake.table.lake import Lake
-    from parqlake.table.result import WriteResult
+    from parqlake.table.result import DeleteResult, MergeResult, UpdateResult, WriteResult
     from parqlake.table.scan import Scan
     from parqlake.table.table import Table
     from parqlake.table.transaction import Transaction
     from parqlake.wiring import connect
 
 __all__ = [
+    "DeleteResult",
     "Lake",
+    "MergeResult",
     "ParqlakeError",
     "Scan",
     "Table",
     "Transaction",
+    "UpdateResult",
     "WriteResult",
     "WrittenFile",
     "__version__",
@@ -36,11 +39,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "DeleteResult": "parqlake.table.result",
     "Lake": "parqlake.table.lake",
+    "MergeResult": "parqlake.table.result",
     "ParqlakeError": "parqlake.core.errors",
     "Scan": "parqlake.table.scan",
     "Table": "parqlake.table.table",
     "Transaction": "parqlake.table.transaction",
+    "UpdateResult": "parqlake.table.result",
     "WriteResult": "parqlake.table.result",
     "WrittenFile": "parqlake.core.ports",
     "connect": "parqlake.wiring",
