@@ -26,18 +26,18 @@ def rebuild(
 ) -> RebuildReport:
     """Makes a new catalog for a lake that has lost its own, from what the footers of its files say.
 
-    Tables, columns, partitions and rows come back. Each transaction that wrote files becomes a version. What stood in the
-    catalog alone is gone: tags, properties, renames, who committed what and when, and which files were removed. Rows
-    that a delete took away with whole files come back; so do dropped tables that were not vacuumed yet, and
+    Tables, columns, partitions and rows come back. Each transaction that wrote files becomes a version. What stood in
+    the catalog alone is gone: tags, properties, renames, who committed what and when, and which files were removed.
+    Rows that a delete took away with whole files come back; so do dropped tables that were not vacuumed yet, and
     files of writes that were never committed. A copy of the catalog is better than this: keep one.
 
     Args:
         root: the lake's root.
         catalog: where the new catalog goes; nothing may be there. In a local root, `catalog.sqlite` if left out.
         storage_options: what the store needs to know.
-        ambiguous: what to do with tables whose files may have replaced one another (by overwrite, merge, update, delete,
-            compaction or a transaction): `"error"` refuses, `"skip"` leaves them out, `"union"` takes all their
-            files, with removed rows and rewritten ones twice.
+        ambiguous: what to do with tables whose files may have replaced one another (by overwrite, merge, update,
+            delete, compaction or a transaction): `"error"` refuses, `"skip"` leaves them out, `"union"` takes all
+            their files, with removed rows and rewritten ones twice.
         dry_run: says what would be made, and writes nothing.
 
     Raises:
@@ -86,6 +86,11 @@ def rebuild(
         # Last: until the root names the new catalog, nobody can take a half-made one for the lake.
         content = json.dumps({"lake_id": opened.lake_id, "format": "parqlake"}, indent=2).encode()
         store.write_bytes(MARKER, content)
+    except AlreadyExistsError:
+        raise
+    except BaseException as error:
+        error.add_note(f"the half-made catalog {opened.url} is of no use; delete it before the next try")
+        raise
     finally:
         opened.close()
     connect(root, catalog=url, storage_options=storage_options).close()

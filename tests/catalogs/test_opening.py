@@ -143,6 +143,24 @@ def test_a_crash_leaves_nothing_of_the_commit(url: str, opened: Open) -> None:
     assert catalog.abort_transaction(txn)
 
 
+def test_a_catalog_of_format_1_is_brought_up_to_date(url: str, opened: Open) -> None:
+    """Format 2 added tables and changed none: without them a catalog is one of format 1."""
+    first = open_catalog(url)
+    identity, lab = first.lake_id, Lab(first)
+    table, version = lab.table.table_id, lab.change([id_file()]).version
+    first.close()
+    for name in ("past_snapshot", "retention", "reader_lease"):
+        raw(url, f"DROP TABLE {name}")
+    raw(url, "DELETE FROM migration WHERE number = 2")
+    raw(url, "UPDATE lake SET format_version = 1")
+    second = opened(url)
+    assert (second.lake_id, second.is_new) == (identity, False)
+    with second.read() as reader:
+        assert reader.kept_versions(table) == [version]
+        assert reader.expired_snapshots(table) == []
+        assert reader.forgotten_until(table) == 0
+
+
 def test_a_newer_format_is_refused(url: str) -> None:
     open_catalog(url).close()
     raw(url, "UPDATE lake SET format_version = 99")

@@ -6,10 +6,11 @@ import pyarrow as pa
 import pytest
 
 from parqlake import Lake, Table, errors
+from parqlake.core.conflicts import ReadSet
+from parqlake.core.evolution.changes import Base, set_nullable
+from parqlake.table.schema_changes import Now, evolve, no_nulls
 from parqlake.testing.data import bag, ids, orders, state
 from parqlake.testing.plugin import Feed
-
-pytestmark = pytest.mark.engine_work
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("amount", pa.float64()), ("region", pa.string())])
 
@@ -29,6 +30,7 @@ def _rows(*rows: dict[str, object]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), pa.schema([field.with_nullable(True) for field in SCHEMA]))
 
 
+@pytest.mark.engine_work
 def test_rows_that_break_a_check_are_shown(checked: Table, lake: Lake, feed: Feed) -> None:
     checked.append(feed(_rows(_row(1, 0.0, "eu"), _row(2, None, None), _row(3, 200.0, "asia"))))
     before = state(lake)
@@ -44,6 +46,18 @@ def test_rows_that_break_a_check_are_shown(checked: Table, lake: Lake, feed: Fee
         checked.overwrite(feed(_rows(_row(1, 5.0, "asia"))), where="id = 1")
     with pytest.raises(errors.ConstraintError, match=r'column "id" is NOT NULL, and 1 row(.|\n)*id=None, amount=1.0'):
         checked.append(feed(_rows(_row(1, 1.0, "eu"), _row(None, 1.0, "eu"))))
+    assert state(lake) == before
+
+
+@pytest.mark.engine_work
+def test_changed_and_merged_rows_are_looked_at_too(checked: Table, lake: Lake, feed: Feed) -> None:
+    checked.append(feed(_rows(_row(1, 1.0, "eu"), _row(2, 2.0, "us"))))
+    before = state(lake)
+    with pytest.raises(errors.ConstraintError, match=r'break the check "positive"(.|\n)*id=2, amount=-2.0'):
+        checked.update("id = 2", set={"amount": "0 - amount"})
+    for id_ in (2, 3):  # one that is there, one that is new
+        with pytest.raises(errors.ConstraintError, match=rf'break the check "positive"(.|\n)*id={id_}, amount=-5.0'):
+            checked.merge(feed(_rows(_row(id_, -5.0, "us"))), on="id")
     assert state(lake) == before
 
 
@@ -83,6 +97,7 @@ def test_columns_of_a_check_are_kept(checked: Table, lake: Lake) -> None:
     assert state(lake) == before
 
 
+@pytest.mark.engine_work
 def test_not_null_holds_inside_structs_and_lists(lake: Lake, feed: Feed) -> None:
     inner = pa.struct([pa.field("x", pa.int64(), nullable=False), ("y", pa.int64())])
     nullable = pa.struct([("x", pa.int64()), ("y", pa.int64())])
@@ -107,6 +122,26 @@ def test_not_null_holds_inside_structs_and_lists(lake: Lake, feed: Feed) -> None
 
 
 def test_a_change_that_races_with_rows_is_proven_again(lake: Lake, feed: Feed) -> None:
+    table = lake.create_table("sales.race", orders(0).schema)
+    table.append(feed(orders(1)))
+    writers = iter([table])
+
+    def overtaken(now: Now) -> ReadSet:
+        """The proof, after which another writer is faster than the commit, once."""
+        found = no_nulls("region")(now)
+        for writer in writers:
+            writer.append(feed(orders(3)))
+        return found
+
+    def forbid(base: Base) -> pa.Schema:
+        return set_nullable(base, "region", nullable=False)
+
+    with pytest.raises(errors.ConstraintError, match=r'column "region" holds NULL in 1 row'):
+        evolve(lake.context, table.info, forbid, proof=overtaken)
+    assert (table.version, table.schema().field("region").nullable) == (2, True)
+
+
+def test_rows_that_race_with_a_change_are_refused(lake: Lake, feed: Feed) -> None:
     table = lake.create_table("sales.race", orders(0).schema)
     table.append(feed(orders(3)))
     with lake.transaction() as tx:

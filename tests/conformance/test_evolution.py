@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,8 +14,6 @@ from parqlake import Lake, Table, errors
 from parqlake.testing.backends import LakePlace
 from parqlake.testing.data import GROUP, bag, data_files, ids, orders, state
 from parqlake.testing.plugin import Feed, Read
-
-pytestmark = pytest.mark.engine_work
 
 POINT = pa.struct([("x", pa.int32()), ("y", pa.int32())])
 NESTED = pa.schema(
@@ -41,6 +40,7 @@ def _one(table: Table, **row: Any) -> pa.Table:
     return pa.Table.from_pylist([row], table.schema())
 
 
+@pytest.mark.engine_work
 def test_added_columns_hold_their_default_in_old_rows(table: Table, feed: Feed, read: Read, place: LakePlace) -> None:
     table.append(feed(orders(3)))
     before = data_files(place.root)
@@ -77,6 +77,7 @@ def test_the_default_of_new_rows_is_not_that_of_old_ones(table: Table, feed: Fee
     assert read(table.scan()).column("score").to_pylist() == [7]
 
 
+@pytest.mark.engine_work
 def test_a_renamed_column_keeps_its_values_and_statistics(table: Table, feed: Feed, read: Read) -> None:
     table.append(feed(orders(2 * GROUP)), row_group_size=GROUP)
     table.rename_column("amount", "price")
@@ -90,6 +91,7 @@ def test_a_renamed_column_keeps_its_values_and_statistics(table: Table, feed: Fe
     assert table.scan("price = 1").count() == 2
 
 
+@pytest.mark.engine_work
 def test_a_name_that_comes_again_is_another_column(table: Table, feed: Feed, read: Read) -> None:
     table.append(feed(orders(4)))
     table.drop_column("amount")
@@ -122,6 +124,7 @@ WIDER: dict[str, tuple[pa.DataType, pa.DataType, list[Any], str]] = {
 }
 
 
+@pytest.mark.engine_work
 def test_widened_columns(lake: Lake, feed: Feed, read: Read) -> None:
     columns = {name: pa.array([*values, None], old) for name, (old, _, values, _) in WIDER.items()}
     rows = pa.table({"id": range(4), **columns})
@@ -153,11 +156,10 @@ def _arrow(table: Table, predicate: str) -> Any:
     return to_arrow(bind(parse(predicate), table.schema()))
 
 
-def test_unsigned_integers_widen_too(lake: Lake) -> None:
+def test_unsigned_integers_widen_too(lake: Lake, must_hold: Callable[[pa.DataType], None]) -> None:
     schema = pa.schema([("id", pa.int64()), ("n", pa.uint32())])
-    table = lake.create_table("types.unsigned", schema) if lake.context.default_engine.name != "spark" else None
-    if table is None:
-        pytest.skip("Spark has no unsigned integers")
+    must_hold(pa.uint32())
+    table = lake.create_table("types.unsigned", schema)
     table.append(pa.table({"id": [1, 2], "n": [0, 2**32 - 1]}, schema))
     table.widen_column("n", pa.uint64())
     table.append(pa.table({"id": [3], "n": pa.array([2**64 - 1], pa.uint64())}))
@@ -186,6 +188,7 @@ def test_columns_in_another_order(table: Table, feed: Feed, read: Read) -> None:
     assert read(table.scan()).column_names == ["day", "id", "region", "amount"]
 
 
+@pytest.mark.engine_work
 def test_nested_fields(lake: Lake, feed: Feed, read: Read) -> None:
     table = lake.create_table("nested.t", NESTED)
     table.append(feed(pa.Table.from_pylist(NESTED_ROWS, NESTED)))
@@ -210,14 +213,29 @@ def test_nested_fields(lake: Lake, feed: Feed, read: Read) -> None:
         {"id": 3, "at": {"z": 0.5, "lon": None, "y": None}, "tags": [], "by_name": [("l", None)]},
     ]
     assert (table.scan().explain().spark_reads == "natively") == table.scan().store.is_local
+    new = _one(
+        table, id=4, at={"z": 1.5, "lon": 2, "y": "b"}, tags=[{"a": None, "c": 9}], by_name=[("m", {"x": 1, "why": 2})]
+    )
+    table.append(feed(new))
+    assert _rows(read(table.scan("id >= 3"))) == [
+        {"id": 3, "at": {"z": 0.5, "lon": None, "y": None}, "tags": [], "by_name": [("l", None)]},
+        *new.to_pylist(),
+    ]
     assert ids(read(table.scan("at.lon = 1"))) == [1]
     assert ids(read(table.scan("at.z = 0.5"))) == [1, 3]
     assert ids(read(table.scan("at.y IS NULL", columns=["id"]))) == [1, 2, 3]
+    assert ids(read(table.added(1))) == [4]
     assert _rows(read(table.scan(version=1))) == NESTED_ROWS
+    with pytest.raises(errors.ConstraintError, match=r'"tags.element" holds NULLs(.|\n)*tags=\[\{'):
+        table.set_nullable("tags.element", False)
+    table.set_nullable("at.z", False)
+    assert not table.schema().field("at").type.field("z").nullable
+    assert ids(read(table.scan("at.z < 9"))) == [1, 3, 4]
     with pytest.raises(errors.InvalidOptionError, match=r'dataset cannot read column "at", "tags", "by_name" of files'):
         table.scan().dataset()
 
 
+@pytest.mark.engine_work
 def test_copies_of_old_rows_have_the_new_schema(table: Table, feed: Feed, read: Read) -> None:
     table.append(feed(orders(10)))
     table.rename_column("amount", "price")
@@ -231,6 +249,21 @@ def test_copies_of_old_rows_have_the_new_schema(table: Table, feed: Feed, read: 
     assert table.scan().explain().files_read == 2
 
 
+def test_transactions_see_their_own_rows_beside_old_ones(table: Table, lake: Lake, feed: Feed) -> None:
+    table.append(feed(orders(3)))
+    table.rename_column("amount", "price")
+    table.add_column("n", pa.int32(), default=1)
+    with lake.transaction() as tx:
+        inside = tx.table("sales.orders")
+        inside.append(feed(_one(table, id=7, n=2)))
+        assert ids(inside.scan("n >= 1").to_arrow()) == [0, 1, 2, 7]
+        assert ids(inside.scan("n = 2").to_arrow()) == [7]
+        inside.overwrite(feed(_one(table, id=1, n=5)), where="id = 1 OR n = 2")
+    assert [(row["id"], row["n"]) for row in _rows(table.scan().to_arrow())] == [(0, 1), (1, 5), (2, 1)]
+    assert ids(table.added(0, allow_removals=True).to_arrow()) == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.engine_work
 def test_time_travel_and_restore_bring_the_schema_back(table: Table, feed: Feed, read: Read) -> None:
     table.append(feed(orders(2)))
     table.rename_column("region", "area")
@@ -275,6 +308,8 @@ def test_bad_changes_are_refused_whole(lake: Lake, feed: Feed) -> None:
         (lambda: table.add_column("n", "int46"), errors.InvalidOptionError, "type='int46' is no type"),
         (lambda: table.add_column("n", pa.int64(), default="x"), errors.TypeMismatchError, "default='x' does not fit"),
         (lambda: table.add_column("n", pa.int8(), default=300), errors.TypeMismatchError, "default=300 does not fit"),
+        (lambda: table.add_column("n", pa.int8(), default=1.5), errors.TypeMismatchError, "default=1.5 does not fit"),
+        (lambda: table.add_column("n", pa.int8(), default=True), errors.TypeMismatchError, "default=True does not fit"),
         (lambda: table.add_column("n", pa.int8(), after="ids"), errors.ColumnNotFoundError, 'did you mean "id"'),
         (lambda: table.add_column("att.z", pa.int8()), errors.ColumnNotFoundError, 'did you mean "at"'),
         (lambda: table.add_column("id.z", pa.int8()), errors.InvalidOptionError, "has no fields to add to"),
@@ -288,6 +323,7 @@ def test_bad_changes_are_refused_whole(lake: Lake, feed: Feed) -> None:
         (lambda: table.widen_column("at.x", pa.int8()), errors.TypeMismatchError, "it can become int64, double"),
         (lambda: table.reorder_columns(["id", "id"]), errors.InvalidOptionError, "none of them twice"),
         (lambda: table.reorder_columns(["nope"]), errors.ColumnNotFoundError, 'no column "nope"'),
+        (lambda: table.set_default("at", {"x": 1}), errors.InvalidOptionError, "only plain columns have defaults"),
         (lambda: table.set_default("amount", "much"), errors.TypeMismatchError, "default='much' does not fit"),
     ]
     for call, error, text in cases:

@@ -128,7 +128,6 @@ def test_a_source_that_is_taken_apart_gives_the_same(lake: Lake) -> None:
         assert found[0][0] == (1000, 500, deleted, 5000 - deleted)
 
 
-@pytest.mark.engine_work
 def test_rows_of_a_partitioned_table_move_with_their_values(by_region: Table, feed: Feed, read: Read) -> None:
     by_region.append(feed(orders(40)))
     before = _paths(by_region)

@@ -13,8 +13,6 @@ from parqlake import Lake, Table, errors
 from parqlake.testing.data import ids, orders, state
 from parqlake.testing.plugin import Feed, Read
 
-pytestmark = pytest.mark.engine_work
-
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
     return sorted(table.to_pylist(), key=lambda row: row["id"])
@@ -24,6 +22,7 @@ def _schema_only(*columns: tuple[str, pa.DataType]) -> pa.Schema:
     return pa.schema([("id", pa.int64()), *columns])
 
 
+@pytest.mark.engine_work
 def test_merge_adds_and_fills_columns(table: Table, feed: Feed, read: Read) -> None:
     table.append(feed(orders(2)))
     table.set_default("region", "eu")
@@ -43,6 +42,7 @@ def test_merge_adds_and_fills_columns(table: Table, feed: Feed, read: Read) -> N
     assert ids(read(table.scan())) == [9]
 
 
+@pytest.mark.engine_work
 def test_merge_goes_into_structs(lake: Lake, feed: Feed, read: Read) -> None:
     point = pa.struct([("x", pa.int64()), ("y", pa.int64())])
     deep = pa.list_(pa.field("element", point))
@@ -59,6 +59,7 @@ def test_merge_goes_into_structs(lake: Lake, feed: Feed, read: Read) -> None:
     ]
 
 
+@pytest.mark.engine_work
 def test_promote_widens_both_ways(lake: Lake, feed: Feed, read: Read) -> None:
     columns = (("i", pa.int32()), ("f", pa.float32()), ("d", pa.date32()), ("wide", pa.int64()))
     table = lake.create_table("types.promote", _schema_only(*columns))
@@ -77,6 +78,7 @@ def test_promote_widens_both_ways(lake: Lake, feed: Feed, read: Read) -> None:
     assert ids(read(table.scan("d < '2026-01-02'"))) == [1]
 
 
+@pytest.mark.engine_work
 def test_promote_makes_text_of_what_nothing_else_holds(lake: Lake, feed: Feed, read: Read) -> None:
     table = lake.create_table("types.text", _schema_only(("n", pa.int64()), ("ok", pa.bool_()), ("f", pa.float64())))
     rows = {"id": [1, 2], "n": [7, None], "ok": [True, False], "f": [1e30, 0.5]}
@@ -128,8 +130,6 @@ def test_what_cannot_be_merged_is_refused_whole(lake: Lake, feed: Feed) -> None:
         (pa.table({"id": [2], "extra": [1], "n": [11]}), "promote", errors.ConstraintError, 'break the check "small"'),
     ]
     for data, mode, error, text in cases:
-        if error is errors.InvalidNameError and lake.context.default_engine.name == "spark":
-            continue  # Spark's own frames have no two such columns
         with pytest.raises(error, match=text):
             table.append(feed(data), schema_mode=mode)
     with lake.transaction() as tx, pytest.raises(errors.InvalidOptionError, match='schema_mode="merge" is for append'):
@@ -137,6 +137,7 @@ def test_what_cannot_be_merged_is_refused_whole(lake: Lake, feed: Feed) -> None:
     assert state(lake) == before
 
 
+@pytest.mark.engine_work
 def test_lake_write_merges_into_a_partitioned_table(lake: Lake, feed: Feed, read: Read) -> None:
     lake.write(feed(orders(3)), "sales.written", partition_by=["region"])
     lake.write(feed(pa.table({"id": [7], "note": ["n"]})), "sales.written", schema_mode="merge")

@@ -236,4 +236,4 @@ class TestChanges(ChangesMachine.TestCase):  # type: ignore[misc]
 class TestChangesAtLength(ChangesMachine.TestCase):  # type: ignore[misc]
     """Many long runs."""
 
-    settings = settings(max_examples=150, stateful_step_count=30)
+    settings = settings(max_examples=100, stateful_step_count=25)

@@ -8,6 +8,7 @@ Each message says what is wrong, shows the value, and says what to do. The group
 * `UnknownOutcomeError`: the answer to a commit was lost; ask again, nothing was deleted.
 * `CatalogError`, `StoreError`: the surroundings fail; mend them and run again.
 * `DataCorruptionError`: a committed file is missing or damaged.
+* `AmbiguousFilesError`: a lost catalog cannot be made again without a decision.
 * `MissingExtraError`, `JavaMissingError`: something optional is not installed.
 """
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from parqlake.core.model import Operation, TableInfo
 from parqlake.table import deleting, merging, updating
 from parqlake.table.context import EngineChoice, LakeContext
+from parqlake.table.merge_builder import MergeBuilder, merge_builder
 from parqlake.table.options import WriteOptions
 from parqlake.table.result import DeleteResult, MergeResult, UpdateResult
 from parqlake.table.writes import Call
@@ -94,6 +95,57 @@ class Changing:
         call = Call(Operation.UPDATE, engine, message, idempotency_key)
         return updating.update(self._context, self._info, where, set, call=call, options=options)
 
+    # A type cannot tell `"id"` from `"t.id = s.id"`: one string without a strategy may be either.
+    @overload
+    def merge(
+        self,
+        source: Any,
+        on: str,
+        strategy: str,
+        *,
+        dedup_order_by: Sequence[str] | str | None = None,
+        update_columns: Sequence[str] | None = None,
+        where: Any = None,
+        memory_limit: int | str | None = None,
+        engine: EngineChoice = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[WriteOptions],
+    ) -> MergeResult: ...
+
+    @overload
+    def merge(
+        self,
+        source: Any,
+        on: str,
+        *,
+        dedup_order_by: Sequence[str] | str | None = None,
+        update_columns: Sequence[str] | None = None,
+        where: Any = None,
+        memory_limit: int | str | None = None,
+        engine: EngineChoice = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[WriteOptions],
+    ) -> Any: ...
+
+    @overload
+    def merge(
+        self,
+        source: Any,
+        on: Sequence[str],
+        strategy: str = "upsert",
+        *,
+        dedup_order_by: Sequence[str] | str | None = None,
+        update_columns: Sequence[str] | None = None,
+        where: Any = None,
+        memory_limit: int | str | None = None,
+        engine: EngineChoice = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[WriteOptions],
+    ) -> MergeResult: ...
+
     def merge(
         self,
         source: Any,
@@ -108,7 +160,7 @@ class Changing:
         message: str | None = None,
         idempotency_key: str | None = None,
         **options: Unpack[WriteOptions],
-    ) -> MergeResult:
+    ) -> MergeResult | MergeBuilder:
         """Brings rows of a source together with the table's by key, as one new version.
 
         Only files that hold a match are written again: those that may are found by the catalog's statistics, those
@@ -119,7 +171,11 @@ class Changing:
         Args:
             source: anything that `append` takes; a scan of another table, for instance. A stream that can be read
                 once is put aside while it is read.
-            on: the key: one column or several, without NULLs on either side.
+            on: the key: one column or several, without NULLs on either side. Or a condition, a string with `=` in it
+                such as `"t.id = s.id"`: then nothing is done yet, and a `MergeBuilder` is returned that takes clauses,
+                as SQL's MERGE has them, and has a `run`. The condition is one or more equalities of a column of the
+                table and one of the source, whose names may differ and whose NULLs match nothing, and whatever else
+                must be TRUE. The options below that shape strategies are not for it, and Spark does not carry it out.
             strategy: `"upsert"` updates matches and inserts the rest; `"insert"` only inserts; `"update"` only
                 updates; `"full_merge"` also deletes the table's rows that the source does not have; `"deduplicate"` is
                 an upsert of a source that may hold keys more than once.
@@ -147,7 +203,29 @@ class Changing:
             >>> result.inserted, result.updated                                    # doctest: +SKIP
             (3, 17)
             >>> orders.merge(today, on=["id"], strategy="full_merge", where="day = '2026-11-16'")   # doctest: +SKIP
+            >>> stream = orders.merge(changes, on="t.id = s.order_id")             # doctest: +SKIP
+            >>> stream = stream.when_matched("s.op = 'D'").delete().when_matched().update()         # doctest: +SKIP
+            >>> stream.when_not_matched("s.op <> 'D'").insert().run().deleted      # doctest: +SKIP
+            2
         """
+        call = Call(Operation.MERGE, engine, message, idempotency_key)
+        if isinstance(on, str) and "=" in on:
+            only = {
+                "strategy": None if strategy == "upsert" else strategy,
+                "dedup_order_by": dedup_order_by,
+                "update_columns": update_columns,
+                "where": where,
+            }
+            return merge_builder(
+                self._context,
+                self._info,
+                source,
+                on,
+                memory_limit=memory_limit,
+                call=call,
+                options=options,
+                strategies_only=only,
+            )
         asked = merging.merge_call(
             on=on,
             strategy=strategy,
@@ -156,5 +234,4 @@ class Changing:
             where=where,
             memory_limit=memory_limit,
         )
-        call = Call(Operation.MERGE, engine, message, idempotency_key)
         return merging.merge(self._context, self._info, source, asked, call=call, options=options)

@@ -7,7 +7,7 @@ and whoever ends the write asks the registry, not its memory, whether it was com
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from parqlake.core.model import DataFile, Head, Operation, Snapshot, TableInfo, 
 from parqlake.core.ports import IdempotencyKeyUsed, WriteSpec
 from parqlake.table.commit import TableChange, commit
 from parqlake.table.context import LakeContext
-from parqlake.table.options import WriteOptions, write_spec
+from parqlake.table.options import OPERATION_KEY, WriteOptions, write_spec
 from parqlake.table.unit import abort, delete_quietly, new_record
 from parqlake.table.versions import live_head
 from parqlake.table.write_schemas import merged_schema
@@ -63,6 +63,7 @@ def begin(
     operation = Operation.OVERWRITE if replace_all else Operation.APPEND
     record = new_record(operation, engine, lease=LEASE, message=message, idempotency_key=idempotency_key)
     spec = write_spec(info, merged.schema, options, txn_id=record.txn_id, evolves=True)
+    spec = replace(spec, footer={**spec.footer, OPERATION_KEY: str(operation)})
     context.catalog.begin_transaction(record, [info.table_id])
     return DetachedWrite(record.txn_id, info, head, merged, spec, replace_all)
 

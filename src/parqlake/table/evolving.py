@@ -45,7 +45,8 @@ class Evolving:
             name: the new column; a path adds a field to a struct. A name that holds a dot itself: `["a.b"]`.
             type: a pyarrow type, or its name.
             nullable: False needs a default, unless the table has no rows.
-            default: what the rows that are there hold, and new rows for which nothing is said; NULL if left out.
+            default: what the rows that are there hold, and new rows for which nothing is said; NULL if left out. Only
+                plain columns have one.
             after: the column that it comes after.
             message: shown in `history`.
 

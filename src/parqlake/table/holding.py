@@ -17,7 +17,7 @@ from typing import TypeVar
 import pyarrow as pa
 import uuid_utils
 
-from parqlake.core.errors import CatalogError, DataCorruptionError, VersionNotFoundError
+from parqlake.core.errors import CatalogError, DataCorruptionError, ParqlakeError, VersionNotFoundError
 from parqlake.core.model import TableInfo
 from parqlake.core.ports import Catalog, CatalogReader
 from parqlake.core.retention import ReaderLease
@@ -32,8 +32,8 @@ REGISTER_AFTER_SECONDS = 60.0
 FRESH_SECONDS = 60.0
 """So long it need not be asked again whether a version is kept."""
 
-LONGEST_HAND_OFF = timedelta(hours=24)
-"""A plan that was handed to another engine is held so long, by the process that made it: nobody says when it ends."""
+HAND_OFF = timedelta(hours=24)
+"""A plan that was handed to another engine is held so long: nobody says when it is read."""
 
 _Result = TypeVar("_Result")
 
@@ -42,49 +42,43 @@ class Hold:
     """A lease on versions of a table, taken late and renewed by the lease keeper's thread."""
 
     def __init__(
-        self, context: LakeContext, table_id: int, first: int, last: int, *, ends: float | None = None
+        self, context: LakeContext, table_id: int, first: int, last: int, *, once: timedelta | None = None
     ) -> None:
-        """`ends` is on the monotonic clock; None: when `release` is called."""
+        """With `once`, a lease of that length is taken, which nobody renews; else it is renewed until `release`."""
         self._catalog: weakref.ref[Catalog] = weakref.ref(context.catalog)  # a hold keeps no lake from being let go
-        self._lease = context.lease
+        self._length = once or context.lease
+        self._is_renewed = once is None
         self._about = (table_id, first, last)
         self._lease_id = ""
         self._renew_at = 0.0
-        self._ends = ends
         self._lock = threading.Lock()
+        self._stop = LEASES.stop  # at hand even when the interpreter ends
         self._number = LEASES.start(self.beat, seconds=REGISTER_AFTER_SECONDS)
 
     def beat(self) -> None:
         """Takes the lease down, or renews it when that is due."""
         moment, catalog = time.monotonic(), self._catalog()
-        if catalog is None or (self._ends is not None and moment > self._ends):
-            self.release()
+        if catalog is None:
+            self.let_go()
             return
         with self._lock:
             if moment < self._renew_at or self._number < 0:
                 return
             self._lease_id = self._lease_id or str(uuid_utils.uuid7())
-            lease = ReaderLease(self._lease_id, *self._about, who(), now() + self._lease)
+            lease = ReaderLease(self._lease_id, *self._about, who(), now() + self._length)
             with catalog.write() as writer:
                 writer.hold_versions(lease)
-            self._renew_at = moment + self._lease.total_seconds() / 3
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it is still renewed."""
-        return self._number >= 0
-
-    def extend(self, ends: float) -> None:
-        """Moves the end on."""
-        self._ends = ends
+            self._renew_at = moment + self._length.total_seconds() / 3
+        if not self._is_renewed:
+            self.let_go()
 
     def let_go(self) -> None:
         """Stops renewing; a lease that was taken runs out by itself. Safe wherever objects are collected."""
-        LEASES.stop(self._number)
+        self._stop(self._number)
 
     def release(self) -> None:
         """Stops renewing, and gives a lease that was taken back."""
-        LEASES.stop(self._number)
+        self._stop(self._number)
         with self._lock:
             self._number = -1
             taken, self._lease_id = self._lease_id, ""
@@ -93,7 +87,7 @@ class Hold:
             try:
                 with catalog.write() as writer:
                     writer.release_versions(taken)
-            except CatalogError:
+            except ParqlakeError:
                 return  # it runs out by itself
 
 
@@ -105,6 +99,7 @@ class VersionGuard:
         self._context = context
         self._info = info
         self._first, self._last = first, last
+        self._about = (info.table_id, first, last)
         self._checked_at = time.time() if known else float("-inf")
 
     def check(self) -> None:
@@ -131,22 +126,40 @@ class VersionGuard:
         """The same stream, with a hold on the versions until it ends or is dropped."""
         if self._is_nothing:
             return batches
-        hold = Hold(self._context, self._info.table_id, self._first, self._last)
+        hold = Hold(self._context, *self._about)
         return pa.RecordBatchReader.from_batches(batches.schema, _Stream(batches, hold, self))
 
+    def hold_while_alive(self, reader: object) -> None:
+        """Holds the versions until the object is let go of that reads them when it likes."""
+        self.check()
+        if not self._is_nothing:
+            hold = Hold(self._context, *self._about)
+            weakref.finalize(reader, hold.let_go).atexit = False
+
     def hand_off(self) -> None:
-        """Holds the versions for readers that are out of sight: another engine's, which reads when it likes."""
+        """Holds the versions for readers that are out of sight: another engine's, which reads when it likes.
+
+        One lease for a version in half a day, however many plans of it are handed off.
+        """
         self.check()
         if self._is_nothing:
             return
-        ends = time.monotonic() + LONGEST_HAND_OFF.total_seconds()
+        moment = time.monotonic()
         with _hand_offs_lock:
             held = _hand_offs.setdefault(self._context.catalog, {})
-            about = (self._info.table_id, self._first, self._last)
-            if about in held and held[about].is_held:
-                held[about].extend(ends)
-            else:
-                held[about] = Hold(self._context, *about, ends=ends)
+            for about in [about for about, until in held.items() if until <= moment]:
+                del held[about]
+            if self._about not in held:
+                held[self._about] = moment + HAND_OFF.total_seconds() / 2
+                Hold(self._context, *self._about, once=HAND_OFF)
+
+    def hold_for(self, duration: timedelta) -> None:
+        """Takes a lease of this length at once; nobody renews it, and it runs out by itself."""
+        self.check()
+        if not self._is_nothing:
+            lease = ReaderLease(str(uuid_utils.uuid7()), *self._about, who(), now() + duration)
+            with self._context.catalog.write() as writer:
+                writer.hold_versions(lease)
 
     def explained(self, error: DataCorruptionError) -> Exception:
         """The reason for a missing file, if it is that the version expired meanwhile."""
@@ -206,5 +219,6 @@ def check_kept(reader: CatalogReader, info: TableInfo, first: int, last: int) ->
         )
 
 
-_hand_offs: weakref.WeakKeyDictionary[Catalog, dict[tuple[int, int, int], Hold]] = weakref.WeakKeyDictionary()
+_hand_offs: weakref.WeakKeyDictionary[Catalog, dict[tuple[int, int, int], float]] = weakref.WeakKeyDictionary()
+"""What each lake has handed off of late: versions of tables, and until when that need not be taken down again."""
 _hand_offs_lock = threading.Lock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Unpack
@@ -15,6 +16,7 @@ from parqlake.core.names import TableName, check_namespace, parse_table_name
 from parqlake.core.ports import CatalogReader
 from parqlake.core.schema import assign_field_ids, canonical_schema, check_partition_columns, check_sort_columns
 from parqlake.table import lake_write
+from parqlake.table.clustering import CLUSTER_BY, check_cluster_columns
 from parqlake.table.context import EngineChoice, LakeContext, now
 from parqlake.table.keeping import LakeKeeping
 from parqlake.table.options import WriteOptions, check_properties
@@ -42,6 +44,7 @@ class Lake(LakeKeeping):
         *,
         partition_by: Sequence[str] = (),
         sort_by: Sequence[str] | None = None,
+        cluster_by: Sequence[str] | None = None,
         properties: Mapping[str, Any] | None = None,
         checks: Mapping[str, str] | None = None,
         if_exists: str = "error",
@@ -53,6 +56,7 @@ class Lake(LakeKeeping):
             schema: a `pyarrow.Schema`, or data to take the schema from.
             partition_by: columns by whose values rows are laid into folders; few distinct values serve best.
             sort_by: columns that rows are sorted by inside each row group.
+            cluster_by: columns that `Table.optimize` lays rows out by; kept as the property `cluster_by`.
             properties: free text, and defaults for writes (`compression`, `target_mb_per_file`, …).
             checks: conditions that every row has to meet, by name: `{"positive": "amount >= 0"}`.
             if_exists: `"error"`, or `"ignore"` to return the table that is there.
@@ -75,6 +79,9 @@ class Lake(LakeKeeping):
         check_partition_columns(partitions, canonical)
         check_sort_columns(sorting, canonical)
         checked = check_properties(properties or {})
+        if cluster_by is not None:
+            clustering = check_cluster_columns(list(_names("cluster_by", cluster_by)), canonical, partitions)
+            checked[CLUSTER_BY] = json.dumps(clustering)
         self._context.default_engine.check_schema(canonical)
         numbered = checked_schema(assign_field_ids(canonical), checks or {})
         identity = uuid_utils.uuid7().hex
@@ -128,7 +135,8 @@ class Lake(LakeKeeping):
             dropped = writer.dropped_tables(parsed)
             if not dropped:
                 raise TableNotFoundError(
-                    f'no dropped table "{parsed}"; a table can be brought back once it was dropped'
+                    f'no dropped table "{parsed}"; a table can be brought back from when it was dropped until a '
+                    "vacuum of the lake deletes it"
                 )
             writer.undrop_table(dropped[0].table_id, target)
         return Table(self._context, dropped[0].table_id)

@@ -6,11 +6,19 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from parqlake.core.errors import ParqlakeError
 
 Beat = Callable[[], object]
 _LINGER_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class _Entry:
+    beat: Beat
+    seconds: float
+    due: float
 
 
 class LeaseKeeper:
@@ -23,7 +31,7 @@ class LeaseKeeper:
     def __init__(self) -> None:
         """Begins with no lease and no thread."""
         self._changed = threading.Condition()
-        self._beats: dict[int, tuple[Beat, float, float]] = {}
+        self._beats: dict[int, _Entry] = {}
         self._next = 0
         self._pid = 0
         self._running = False
@@ -37,7 +45,7 @@ class LeaseKeeper:
         with self._changed:
             self._next += 1
             due = time.monotonic() + seconds
-            self._beats[self._next] = (beat, seconds, due)
+            self._beats[self._next] = _Entry(beat, seconds, due)
             if due < self._wakes_at:  # else the thread will be awake in time, and short work need not disturb it
                 self._changed.notify()
             if not self._running:  # a thread for each commit would cost more than the commit
@@ -51,26 +59,37 @@ class LeaseKeeper:
             self._beats.pop(number, None)
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._wakes_at = time.monotonic() + _LINGER_SECONDS
-                if not self._changed.wait_for(lambda: bool(self._beats), timeout=_LINGER_SECONDS):
-                    self._running = False
-                    return
-                self._wakes_at = min(due for _, _, due in self._beats.values())
-                wait = self._wakes_at - time.monotonic()
-                if wait > 0:
-                    self._changed.wait(wait)
-                    continue
-                now = time.monotonic()
-                due = {number: entry for number, entry in self._beats.items() if entry[2] <= now}
-                for number, (beat, seconds, _) in due.items():
-                    self._beats[number] = (beat, seconds, now + seconds)
-            for beat, _, _ in due.values():
-                try:
-                    beat()
-                except ParqlakeError:
-                    continue
+        while self._turn():
+            pass
+
+    def _turn(self) -> bool:
+        """Sleeps until a beat is due, or runs those that are; False when there were none for a while.
+
+        One call for each turn, so that a thread that sleeps holds on to nothing of those that it has served.
+        """
+        with self._changed:
+            self._wakes_at = time.monotonic() + _LINGER_SECONDS
+            if not self._changed.wait_for(lambda: bool(self._beats), timeout=_LINGER_SECONDS):
+                self._running = False
+                return False
+            now = time.monotonic()
+            self._wakes_at = self._next_due(now)
+            if self._wakes_at > now:
+                self._changed.wait(self._wakes_at - now)
+                return True
+            due = [entry for entry in list(self._beats.values()) if entry.due <= now]
+            for entry in due:
+                entry.due = now + entry.seconds
+        for entry in due:
+            try:
+                entry.beat()
+            except ParqlakeError:
+                continue
+        return True
+
+    def _next_due(self, now: float) -> float:
+        # Copies, here and above, because `stop` may come from a finaliser on this very thread, in the middle of a loop.
+        return min((entry.due for entry in list(self._beats.values())), default=now)
 
 
 LEASES = LeaseKeeper()

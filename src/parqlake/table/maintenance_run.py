@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+import pyarrow as pa
+
 from parqlake.core.errors import ConcurrentRemoveError, ConcurrentSchemaChangeError, InvalidOptionError
 from parqlake.core.maintenance import MaintenanceStats, Packing, PlannedGroup
 from parqlake.core.maintenance.rewriting import RewriteGroup, RewritingEngine, RowOrder
@@ -20,6 +22,7 @@ from parqlake.core.ports import Engine, ReadPlan, WriteSpec
 from parqlake.table.commit import TableChange
 from parqlake.table.context import LakeContext
 from parqlake.table.maintenance_stats import summary_of
+from parqlake.table.options import OPERATION_KEY
 from parqlake.table.planning import planned, stored_schemas
 from parqlake.table.rerunning import MAX_RERUNS
 from parqlake.table.target import Target
@@ -40,6 +43,8 @@ class Job:
     memory_bytes: int
     spec: Callable[[Target, str], WriteSpec]
     """How files are made: by the table and a transaction."""
+    planned: MaintenanceStats
+    """The plan's own statistics."""
     notes: dict[str, int] = field(default_factory=dict)
     """More for the snapshot's summary."""
 
@@ -68,14 +73,14 @@ def groups_of(entries: Sequence[FileEntry], groups: Iterable[PlannedGroup]) -> l
     return [Group(tuple(entries[place] for place in group.members), group.output_rows) for group in groups]
 
 
-def counted(before: MaintenanceStats, done: Sequence[Group]) -> MaintenanceStats:
+def counted(planned: MaintenanceStats, done: Sequence[Group]) -> MaintenanceStats:
     """The statistics of what was done, of what was planned over the same files."""
     removed = sum(len(group.entries) for group in done)
     removed_bytes = sum(group.size_bytes for group in done)
     return replace(
-        before,
-        after_file_count=before.before_file_count - removed + sum(len(group.made or ()) for group in done),
-        after_total_bytes=before.before_total_bytes - removed_bytes + sum(group.made_bytes for group in done),
+        planned,
+        after_file_count=planned.before_file_count - removed + sum(len(group.made or ()) for group in done),
+        after_total_bytes=planned.before_total_bytes - removed_bytes + sum(group.made_bytes for group in done),
         compacted_file_count=removed,
         rewritten_bytes=removed_bytes,
         dry_run=False,
@@ -84,7 +89,7 @@ def counted(before: MaintenanceStats, done: Sequence[Group]) -> MaintenanceStats
 
 
 def commit_groups(
-    context: LakeContext, unit: Unit, target: Target, groups: Sequence[Group], job: Job, stats: MaintenanceStats
+    context: LakeContext, unit: Unit, target: Target, groups: Sequence[Group], job: Job
 ) -> tuple[list[Group], Snapshot | None]:
     """Rewrites the groups and commits them as one version; returns what was done.
 
@@ -93,18 +98,19 @@ def commit_groups(
     Raises:
         ConflictError: others were in the way each time.
     """
-    engine = rewriting_engine(target.engine)
     for attempt in range(1, MAX_RERUNS + 1):
-        groups = _rewritten(context, unit, target, groups, job, engine)
-        change = _change(target, groups, job, stats)
+        groups = _rewritten(context, unit, target, groups, job)
+        change = _change(target, groups, job)
         try:
             snapshots = unit.commit([change])
             return list(groups), snapshots.get(target.info.table_id)
         except CONFLICTS:
             if attempt == MAX_RERUNS:
                 raise
-        before, target = target, target.newest(context)
-        groups = _left(context, unit, before, target, groups, job)
+        now = target.newest(context)
+        same_schema = now.head.schema_id == target.head.schema_id
+        again = groups if same_schema else [_unmade(unit, target, group) for group in groups]
+        target, groups = now, _left(context, unit, now, again, job)
     raise AssertionError("unreachable")
 
 
@@ -115,9 +121,7 @@ def rewriting_engine(engine: Engine) -> RewritingEngine:
     return cast("RewritingEngine", engine)
 
 
-def _rewritten(
-    context: LakeContext, unit: Unit, target: Target, groups: Sequence[Group], job: Job, engine: RewritingEngine
-) -> list[Group]:
+def _rewritten(context: LakeContext, unit: Unit, target: Target, groups: Sequence[Group], job: Job) -> list[Group]:
     """The groups with their new files; those that have them already are not written again."""
     todo = [group for group in groups if group.made is None]
     if not todo:
@@ -126,13 +130,23 @@ def _rewritten(
         entries = [entry for group in todo for entry in group.entries]
         stored = stored_schemas(reader, target.info, target.schema, entries)
     asked = [_request(target, group, stored) for group in todo]
-    spec = unit.tracked(job.spec(target, unit.txn_id))
+    spec = _tracked(unit, job.spec(target, unit.txn_id), job.operation)
+    engine = rewriting_engine(target.engine)
     made = engine.rewrite_groups(asked, spec, context.store, order=job.order, memory_bytes=job.memory_bytes)
     found = iter(made)
     return [replace(group, made=tuple(next(found))) if group.made is None else group for group in groups]
 
 
-def _request(target: Target, group: Group, stored: dict[int, object]) -> RewriteGroup:
+def _tracked(unit: Unit, spec: WriteSpec, operation: Operation) -> WriteSpec:
+    """The same spec, by which the unit hears of each file, so that none is left if it fails."""
+    return replace(
+        spec,
+        file_visitor=lambda file: unit.track([f"{spec.location}/{file.path}"]),
+        footer={**spec.footer, OPERATION_KEY: str(operation)},
+    )
+
+
+def _request(target: Target, group: Group, stored: dict[int, pa.Schema]) -> RewriteGroup:
     info = target.info
     values = group.entries[0].partition
     folder = "/".join(partition_segment(name, values.get(name)) for name in info.partition_by)
@@ -142,7 +156,7 @@ def _request(target: Target, group: Group, stored: dict[int, object]) -> Rewrite
     return RewriteGroup(plan, group.rows, folder, dict(values))
 
 
-def _change(target: Target, groups: Sequence[Group], job: Job, stats: MaintenanceStats) -> TableChange:
+def _change(target: Target, groups: Sequence[Group], job: Job) -> TableChange:
     return TableChange(
         target.info,
         target.head,
@@ -151,28 +165,31 @@ def _change(target: Target, groups: Sequence[Group], job: Job, stats: Maintenanc
         add=tuple(file for group in groups for file in group.made or ()),
         remove=tuple(entry for group in groups for entry in group.entries),
         carried_rows=sum(entry.row_count for group in groups for entry in group.entries),
-        summary=summary_of(counted(stats, groups)) | job.notes,
+        summary=summary_of(counted(job.planned, groups)) | job.notes,
         writes=bool(groups),
     )
 
 
-def _left(
-    context: LakeContext, unit: Unit, before: Target, now: Target, groups: Sequence[Group], job: Job
-) -> list[Group]:
+def _unmade(unit: Unit, target: Target, group: Group) -> Group:
+    """The group as it was before it was rewritten; its new files go."""
+    unit.discard(target.info.location, group.made or ())
+    return replace(group, made=None)
+
+
+def _left(context: LakeContext, unit: Unit, now: Target, groups: Sequence[Group], job: Job) -> list[Group]:
     """What is to be done after a conflict: whole groups as they are, and others planned again from what is left."""
     ids = sorted(entry.file_id for group in groups for entry in group.entries)
     with context.catalog.read() as reader:
         found = reader.files(now.info.table_id, now.head.version, ids) if ids else []
     live = {entry.file_id for entry in found}
-    same_schema = before.head.schema_id == now.head.schema_id
     kept: list[Group] = []
     broken: list[FileEntry] = []
     for group in groups:
-        if all(entry.file_id in live for entry in group.entries):
-            kept.append(group if same_schema else replace(group, made=None))
+        rest = [entry for entry in group.entries if entry.file_id in live]
+        if len(rest) == len(group.entries):
+            kept.append(group)
         else:
-            broken += [entry for entry in group.entries if entry.file_id in live]
-        if kept[-1:] != [group]:
-            unit.discard(now.info.location, group.made or ())
+            _unmade(unit, now, group)
+            broken += rest
     broken.sort(key=lambda entry: entry.file_id)
     return kept + groups_of(broken, job.pack(broken).groups)

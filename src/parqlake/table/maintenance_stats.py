@@ -66,7 +66,7 @@ def from_summary(
     snapshot: Snapshot | None = reader.snapshot(table_id, version)
     if snapshot is None:  # expired since
         return with_version(_untouched(planned), version, replayed=replayed)
-    kept = {name: int(snapshot.summary.get(name, 0)) for name in COUNTS}
+    kept: dict[str, Any] = {name: int(snapshot.summary.get(name, 0)) for name in COUNTS}
     stats = MaintenanceStats(**kept, compression_codec=planned.compression_codec, zorder_columns=planned.zorder_columns)
     return with_version(stats, version, snapshot.txn_id, replayed=replayed)
 

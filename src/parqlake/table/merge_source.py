@@ -16,6 +16,7 @@ from parqlake.core.evolution.projection import Projection
 from parqlake.core.fitting import fit
 from parqlake.core.merging import MergeRule, check_merge_schemas
 from parqlake.core.merging.bounds import SoughtKeys
+from parqlake.core.merging.clause_binding import AskedMerge, source_schema
 from parqlake.core.merging.validation import check_not_null, spelled_alike
 from parqlake.core.ports import Engine, FrameEngine
 from parqlake.table.sources import is_spark_frame, to_reader
@@ -94,16 +95,97 @@ class FrameRows:
         """Nothing is held."""
 
 
-MergeRows = StreamRows | FrameRows
+class ClauseRows:
+    """Rows on this machine for a merge by clauses, in columns of their own; kept as those of `StreamRows` are."""
+
+    def __init__(self, data: Any, asked: AskedMerge, schema: pa.Schema, *, memory_bytes: int) -> None:
+        """Opens the data, and raises if the merge cannot be for its columns, before anything is read."""
+        self._raw = to_reader(data)
+        self._asked = asked
+        self._schema = source_schema(self._raw.schema, schema)
+        self._rule = asked.rule(self._schema, schema)
+        limit = None if _is_in_memory(data) else max(1, memory_bytes // _MEMORY_SHARE)
+        self._kept = KeptRows(self._schema, limit)
+        self._sought: SoughtKeys | None = None
+
+    def rule(self, schema: pa.Schema) -> MergeRule:
+        """The merge for a table of this schema."""
+        return self._asked.rule(self._schema, schema)
+
+    def read(self) -> SoughtKeys:
+        """Reads all rows, the first time; raises for values that do not fit. Returns what to look for."""
+        if self._sought is None:
+            clauses = self._rule.clauses
+            assert clauses is not None
+            sought = SoughtKeys(self._rule)
+            for batch in self._raw:
+                if batch.num_rows:
+                    fitted = fit(batch, self._schema)
+                    keys = pa.Table.from_batches([clauses.key_rows(fitted)]).drop_null()  # NULL matches nothing
+                    for found in keys.combine_chunks().to_batches():
+                        sought.note(found)
+                    self._kept.push(fitted)
+            self._kept.finish()
+            self._sought = sought
+        return self._sought
+
+    def reader(self, _schema: pa.Schema) -> pa.RecordBatchReader:
+        """All rows, as often as it is asked for."""
+        return pa.RecordBatchReader.from_batches(self._schema, self._kept.batches())
+
+    def close(self) -> None:
+        """Lets go of the rows."""
+        self._kept.close()
+
+
+class ClauseFrame:
+    """A data frame for a merge by clauses, that its engine reads where the rows are, again for each run."""
+
+    def __init__(self, frame: Any, asked: AskedMerge, schema: pa.Schema, engine: FrameEngine) -> None:
+        """Raises if the merge cannot be for the frame's columns; nothing is computed."""
+        self._frame = frame
+        self._asked = asked
+        self._own = engine.frame_schema(frame)
+        self.rule(schema)
+
+    def rule(self, schema: pa.Schema) -> MergeRule:
+        """The merge for a table of this schema."""
+        return self._asked.rule(source_schema(self._own, schema), schema)
+
+    def read(self) -> None:
+        """Reads nothing: what to look for is known to the engine alone, and only when it has merged."""
+
+    def reader(self, _schema: pa.Schema) -> Any:
+        """The frame itself."""
+        return self._frame
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+MergeRows = StreamRows | FrameRows | ClauseRows | ClauseFrame
 
 
 def open_rows(data: Any, rule: MergeRule, schema: pa.Schema, engine: Engine, *, memory_bytes: int) -> MergeRows:
     """Opens the source of a merge, and raises if its columns do not fit, before anything is read."""
     if not is_spark_frame(data):
         return StreamRows(data, rule, schema, memory_bytes=memory_bytes)
+    return FrameRows(data, rule, schema, _of_frames(engine))
+
+
+def open_clause_rows(
+    data: Any, asked: AskedMerge, schema: pa.Schema, engine: Engine, *, memory_bytes: int
+) -> ClauseRows | ClauseFrame:
+    """Opens the source of a merge by clauses, and raises if the merge cannot be for its columns."""
+    if not is_spark_frame(data):
+        return ClauseRows(data, asked, schema, memory_bytes=memory_bytes)
+    return ClauseFrame(data, asked, schema, _of_frames(engine))
+
+
+def _of_frames(engine: Engine) -> FrameEngine:
     if not hasattr(engine, "frame_schema"):
         raise InvalidOptionError(f'engine="{engine.name}" cannot read a Spark data frame; leave engine out')
-    return FrameRows(data, rule, schema, cast("FrameEngine", engine))
+    return cast("FrameEngine", engine)
 
 
 class KeptRows:

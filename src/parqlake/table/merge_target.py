@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def choose_files(reader: CatalogReader, view: View, rule: MergeRule, sought: Pre
     if view.replaced_all or view.head.version == 0:
         return Chosen(staged)
     table_id, version = view.info.table_id, view.head.version
-    nullable = _maybe_null(reader, view, rule)
+    nullable = set() if rule.clauses is not None else _maybe_null(reader, view, rule)  # NULLs match nothing there
     hits: set[int] | None = None
     if sought is not None and sought != TRUE:
         hits = {*select(reader, table_id, version, sought), *nullable}
@@ -111,6 +111,9 @@ def _to_delete(
     """Of the files that hold no key of the source those in which all rows go, and those in which some may."""
     if not rule.strategy.deletes:
         return [], []
+    if rule.clauses is not None and not rule.clauses.only_deletes_others:  # some may be updated, or stay
+        kept = replace(rule, clauses=None)
+        return [], [entry for found in _to_delete(reader, view, kept, visible, wanted) for entry in found]
     if rule.where is None:
         return [entry for entry in visible if entry.file_id not in wanted], []
     if rule.where == Constant(False):

@@ -1,6 +1,6 @@
 """Merge: source rows meet table rows by key; only files that hold a match are written again.
 
-The strategies of `MergeStrategy` are carried out here. What SQL's MERGE says with conditions of its own would come to
+The strategies of `MergeStrategy` are carried out here, and what SQL's MERGE says with clauses of its own. Both come to
 the same steps, with another rule for what a match does: choose files, have the engine merge into them, commit what it
 made of them together with what was looked for.
 """
@@ -21,11 +21,13 @@ from parqlake.core.merging import (
     MergeCounts,
     MergeOutcome,
     MergeRule,
+    MergeStrategy,
     MergeTarget,
     check_merge_options,
     merge_rule,
 )
 from parqlake.core.merging.bounds import bounded, bounds_predicate
+from parqlake.core.merging.clause_binding import AskedMerge
 from parqlake.core.merging.memory import memory_bytes
 from parqlake.core.merging.port import MergingEngine
 from parqlake.core.model import DataFile, FileEntry, Operation, TableInfo
@@ -36,7 +38,7 @@ from parqlake.core.statistics import describe_file
 from parqlake.table.commit import TableChange
 from parqlake.table.context import LakeContext
 from parqlake.table.deleting import CONFLICTS
-from parqlake.table.merge_source import MergeRows, open_rows
+from parqlake.table.merge_source import ClauseFrame, ClauseRows, MergeRows, open_clause_rows, open_rows
 from parqlake.table.merge_target import Chosen, View, choose_files
 from parqlake.table.options import WriteOptions, write_spec
 from parqlake.table.rerunning import commit_rerunning
@@ -57,6 +59,8 @@ class MergeCall:
     rule: MergeRule
     where: Predicate
     memory_bytes: int
+    clauses: AskedMerge | None = None
+    """What is done instead of what the rule says."""
 
     def rule_for(self, schema: pa.Schema) -> MergeRule:
         """The rule, its predicate bound to the schema."""
@@ -99,6 +103,11 @@ def merge_call(
     return MergeCall(rule, parse(where), memory)
 
 
+def clause_call(asked: AskedMerge, *, memory_limit: int | str | None) -> MergeCall:
+    """A call that says by clauses what to do."""
+    return MergeCall(MergeRule((), MergeStrategy.UPSERT), TRUE, memory_bytes(memory_limit), asked)
+
+
 def merge(
     context: LakeContext, info: TableInfo, source: Any, asked: MergeCall, *, call: Call, options: WriteOptions
 ) -> MergeResult:
@@ -139,6 +148,8 @@ def opened(source: Any, asked: MergeCall, schema: pa.Schema, engine: Engine) -> 
     """Opens the source, and raises if it does not fit the table or the engine cannot merge; nothing is read yet."""
     if not hasattr(engine, "merge"):
         raise InvalidOptionError(f'engine="{engine.name}" cannot merge; use "pyarrow", "duckdb" or "spark"')
+    if asked.clauses is not None:
+        return open_clause_rows(source, asked.clauses, schema, engine, memory_bytes=asked.memory_bytes)
     return open_rows(source, asked.rule_for(schema), schema, engine, memory_bytes=asked.memory_bytes)
 
 
@@ -158,7 +169,7 @@ def merge_rows(
     Raises:
         InputError: rows of the source do not fit; nothing was written.
     """
-    rule = asked.rule_for(view.schema)
+    rule = rows.rule(view.schema) if isinstance(rows, ClauseRows | ClauseFrame) else asked.rule_for(view.schema)
     found = rows.read()
     sought = None if found is None else found.predicate(view.schema)
     with context.catalog.read() as reader:

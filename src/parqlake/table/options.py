@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import zlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypedDict
 
 import pyarrow as pa
@@ -93,8 +95,14 @@ def _footer(info: TableInfo, schema: pa.Schema, txn_id: str) -> dict[str, str]:
         TABLE_NAME_KEY: str(info.name),
         TRANSACTION_KEY: txn_id,
         LAYOUT_KEY: json.dumps(layout, separators=(",", ":")),
-        SCHEMA_KEY: base64.b64encode(schema.serialize()).decode(),
+        SCHEMA_KEY: _packed(schema.serialize().to_pybytes()),
     }
+
+
+@lru_cache(maxsize=64)
+def _packed(schema: bytes) -> str:
+    """As text, and short: each file carries it."""
+    return base64.b64encode(zlib.compress(schema)).decode()
 
 
 def check_properties(properties: Mapping[str, Any]) -> dict[str, str]:

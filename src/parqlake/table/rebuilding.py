@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -134,9 +135,10 @@ def choose(tables: Iterable[FoundTable], ambiguous: str) -> tuple[list[FoundTabl
     if doubtful and ambiguous == "error":
         shown = "; ".join(f"{table.name}: {_told(table.operations)}" for table in doubtful[:10])
         raise AmbiguousFilesError(
-            f"files of {len(doubtful)} table(s) may have replaced one another, and only the lost catalog knew which are "
-            f'current ({shown}). Bring the catalog back from a copy if there is one; else ambiguous="skip" leaves these '
-            'tables out, and ambiguous="union" takes all their files, with removed rows and rewritten ones twice'
+            f"files of {len(doubtful)} table(s) may have replaced one another, and only the lost catalog knew which "
+            f"are current ({shown}). Bring the catalog back from a copy if there is one; else "
+            'ambiguous="skip" leaves these tables out, and ambiguous="union" takes all their files, with removed rows '
+            "and rewritten ones twice"
         )
     return certain, doubtful
 
@@ -178,10 +180,10 @@ def _found(store: Store, path: str, size_bytes: int) -> FoundFile | None:
         metadata = read_footer(store, path)
         texts = {key.decode(): value.decode() for key, value in (metadata.metadata or {}).items() if key in _KEYS}
         layout = json.loads(texts[LAYOUT_KEY])
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(texts[SCHEMA_KEY])))
+        schema = pa.ipc.read_schema(pa.py_buffer(zlib.decompress(base64.b64decode(texts[SCHEMA_KEY]))))
         uuid, name = texts[TABLE_ID_KEY], texts[TABLE_NAME_KEY]
         parse_table_name(name)
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError):
+    except (OSError, pa.ArrowException, zlib.error, ValueError, KeyError, TypeError):
         return None
     if place is None or not place[1].endswith(uuid[-12:]):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +15,7 @@ from parqlake.core.model import TableInfo
 from parqlake.core.ports import PlannedFile, ReadPlan, Store
 from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.tree import TRUE, Predicate, columns_of
+from parqlake.core.retention import parse_age
 from parqlake.core.schema import check_columns_exist, without_ids
 from parqlake.table.context import LakeContext
 from parqlake.table.explain import Explanation, conditions, spark_way
@@ -124,8 +126,15 @@ class Scan:
         NaNs in row groups whose other values are all the same number; `to_batches` and `to_arrow` do not.
         """
         dataset = self._context.reader.dataset(self.plan, self._context.store)
-        self._guard.hand_off()
+        self._guard.hold_while_alive(dataset)
         return dataset
+
+    def hold(self, duration: str | timedelta = "24h") -> None:
+        """Keeps the files of the version from being deleted for so long, whoever reads them: one write to the catalog.
+
+        Reads of this scan hold it by themselves. This is for plans that are carried out elsewhere, by other processes.
+        """
+        self._guard.hold_for(parse_age(duration, "duration"))
 
     def count(self) -> int:
         """The number of rows; from the catalog alone where that is exact, else by reading what is in doubt."""

@@ -123,10 +123,15 @@ def _no_nulls_inside(now: Now, path: tuple[str, ...]) -> ReadSet:
     """The same for what stands inside lists and maps, which statistics know nothing of."""
     strict = pa.schema(replaced(now.schema, path, lambda field: field.with_nullable(False)))
     column = pa.schema([strict.field(path[0])])
-    for batch in Scan(
-        now.context, ScanRequest(now.info, now.head.version, now.schema, columns=(path[0],))
-    ).to_batches():
-        check_rows(batch, column)
+    request = ScanRequest(now.info, now.head.version, now.schema, columns=(path[0],))
+    for batch in Scan(now.context, request).to_batches():
+        try:
+            check_rows(batch, column)
+        except ConstraintError as error:
+            _, _, rows = str(error).partition("\n")
+            raise ConstraintError(
+                f'column "{shown(path)}" holds NULLs, so it cannot be NOT NULL; fill or delete them first\n{rows}'
+            ) from None
     return ReadSet((TRUE,))
 
 

@@ -19,6 +19,7 @@ from parqlake.table.context import EngineChoice, LakeContext, now
 from parqlake.table.evolving import Evolving
 from parqlake.table.history import HistoryEntry
 from parqlake.table.keeping import Keeping
+from parqlake.table.maintaining import Maintaining
 from parqlake.table.options import WriteOptions, check_properties
 from parqlake.table.result import WriteResult
 from parqlake.table.scan import Scan, ScanRequest, check_columns, check_limit
@@ -26,7 +27,7 @@ from parqlake.table.versions import Moment, check_live, check_only_added, live_h
 from parqlake.table.writes import Call
 
 
-class Table(Changing, Evolving, Keeping):
+class Table(Changing, Evolving, Keeping, Maintaining):
     """One table of a lake. Handles are cheap and hold no state: each call sees the newest version.
 
     Example:
@@ -152,11 +153,12 @@ class Table(Changing, Evolving, Keeping):
             options: `target_mb_per_file` (files are closed at about this size), `max_rows_per_file` (a hard upper
                 bound), `row_group_size` (the most rows in a row group; DuckDB writes no fewer than 2,048),
                 `compression` (zstd, snappy, gzip, lz4, brotli or none), `file_visitor` (called with a
-                `WrittenFile(path, metadata, size)` for each finished file).
+                `WrittenFile(path, metadata, size)` for each finished file), `schema_mode` (`"strict"` refuses other
+                columns, `"merge"` adds new ones and fills missing ones, `"promote"` also widens types).
 
         Raises:
             SchemaMismatchError: the data's columns or types do not fit; each difference is named.
-            ConstraintError: NULLs in a NOT NULL column.
+            ConstraintError: NULLs in a NOT NULL column, or rows that break a check; up to five are shown.
 
         Example:
             >>> orders.append(frame, idempotency_key="load/2026-01-31").version   # doctest: +SKIP

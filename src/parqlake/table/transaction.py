@@ -23,6 +23,7 @@ from parqlake.core.updating import row_change
 from parqlake.table.commit import TableChange
 from parqlake.table.context import EngineChoice, LakeContext
 from parqlake.table.deleting import parsed_where
+from parqlake.table.holding import VersionGuard
 from parqlake.table.merge_target import View
 from parqlake.table.merging import merge_call, merge_rows, opened
 from parqlake.table.options import WriteOptions, write_spec
@@ -149,6 +150,8 @@ class Transaction:
             if info.table_id not in self._tables:
                 schema = reader.schema(info.table_id, head.schema_id)
                 self._tables[info.table_id] = _Changes(info, head, schema)
+                guard = VersionGuard(self._context, info, head.version, head.version, known=True)
+                guard.hold_while_alive(self)
         return TransactionTable(self, self._context, self._tables[info.table_id])
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ already, and `marks` note in their footers what laid them out.
 from parqlake.core.clustering.curves import Curve, curve_codes, hilbert_codes, morton_codes
 from parqlake.core.clustering.layout import ColumnBounds, Layout
 from parqlake.core.clustering.marks import clustering_mark, is_one_run
-from parqlake.core.clustering.overlap import Spread, achievable, current, is_clustered, overlap_depth
+from parqlake.core.clustering.overlap import Spread, achievable, current, is_clustered, overlap_depth, overlaps
 from parqlake.core.clustering.ranges import cut_codes, part_of
 from parqlake.core.clustering.ranks import ColumnRanks, RankModel
 
@@ -29,5 +29,6 @@ __all__ = [
     "is_one_run",
     "morton_codes",
     "overlap_depth",
+    "overlaps",
     "part_of",
 ]

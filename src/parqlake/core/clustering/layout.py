@@ -26,6 +26,12 @@ class ColumnBounds:
     """Where the column holds NULLs, or may hold them."""
     only_nulls: npt.NDArray[np.bool_]
 
+    def take(self, places: npt.NDArray[np.int64]) -> ColumnBounds:
+        """The bounds of some of the files."""
+        chosen = pa.array(places)
+        lows, highs = self.mins.take(chosen), self.maxs.take(chosen)
+        return ColumnBounds(self.name, lows, highs, self.has_nulls[places], self.only_nulls[places])
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

@@ -37,6 +37,15 @@ def is_orderable(type_: pa.DataType) -> bool:
     )
 
 
+def check_orderable(name: str, type_: pa.DataType) -> None:
+    """Raises `UnsupportedTypeError` for a column that has no order to cluster by."""
+    if not is_orderable(type_) or pa.types.is_interval(type_):
+        raise UnsupportedTypeError(
+            f'column "{name}" is of type {type_}, which has no order to cluster by; '
+            "choose columns of numbers, text, bytes, dates, times or booleans"
+        )
+
+
 def plain(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
     """The column as one array without dictionary, extension or view; refuses types that have no order."""
     if not is_orderable(column.type) or pa.types.is_interval(column.type):

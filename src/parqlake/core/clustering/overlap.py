@@ -156,7 +156,18 @@ def overlap_depth(layout: Layout) -> float:
     if count < 2:
         return float(count)
     picked = np.unique(np.linspace(0, count - 1, min(count, _DEPTH_SAMPLE)).astype(np.int64))
-    all_share = np.ones((len(picked), count), dtype=np.bool_)
+    return float(overlaps(layout, picked).sum(axis=1).mean())
+
+
+def overlaps(layout: Layout, picked: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """For each of the picked files, which files it lies over, itself included.
+
+    Example:
+        >>> layout = Layout.from_tables([pa.table({"a": [1, 6]}), pa.table({"a": [5, 9]}), pa.table({"a": [9]})], ["a"])
+        >>> overlaps(layout, np.array([0])).tolist()
+        [[True, True, False]]
+    """
+    all_share = np.ones((len(picked), len(layout)), dtype=np.bool_)
     any_inside = np.zeros_like(all_share)
     for bounds in layout.columns:
         low, high = _endpoints(bounds)
@@ -167,7 +178,7 @@ def overlap_depth(layout: Layout) -> float:
         any_inside |= inside
     over = all_share & any_inside
     over[np.arange(len(picked)), picked] = True
-    return float(over.sum(axis=1).mean())
+    return over
 
 
 def _endpoints(bounds: ColumnBounds) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -172,6 +172,11 @@ def default_value(value: Any, type_: pa.DataType, name: str) -> pa.Scalar | None
     """The default as a scalar of the column's type; None for none."""
     if value is None:
         return None
+    if pa.types.is_nested(type_):
+        raise InvalidOptionError(
+            f'column "{name}" is {type_}, and only plain columns have defaults; leave it out, and give defaults to the '
+            "fields inside it"
+        )
     try:
         found = value if isinstance(value, pa.Scalar) else pa.scalar(value)
         scalar = found if found.type == type_ else _exactly(value, found, type_)
@@ -193,12 +198,18 @@ def parsed_type(type_: Any) -> pa.DataType:
 
 
 def _exactly(value: Any, found: pa.Scalar, type_: pa.DataType) -> pa.Scalar:
-    """A scalar of the type that stands for the same value; text is no number."""
-    if pa.types.is_string(found.type) != pa.types.is_string(type_):
-        raise TypeError(f"{found.type} is no {type_}")
-    if isinstance(value, pa.Scalar) or pa.types.is_boolean(found.type):
-        return found.cast(type_)
-    return pa.scalar(value, type_)
+    """A scalar of the type that stands for the same value; text is no number, nor is a truth value, nor time a date."""
+    t = pa.types
+    for kind in (t.is_string, t.is_boolean):
+        if kind(found.type) != kind(type_):
+            raise TypeError(f"{found.type} is no {type_}")
+    if t.is_timestamp(found.type) and t.is_date(type_):
+        raise TypeError("a date has no time of day")
+    if t.is_timestamp(found.type) and t.is_timestamp(type_) and (found.type.tz is None) != (type_.tz is None):
+        raise TypeError("one has a time zone and the other has not")
+    if not isinstance(value, pa.Scalar) and t.is_decimal(type_):
+        return pa.scalar(value, type_)
+    return found.cast(type_)  # which loses nothing; pyarrow.scalar would cut 1.5 to 1
 
 
 def _place(level: Sequence[pa.Field], path: Path, name: str) -> int:

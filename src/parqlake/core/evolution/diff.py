@@ -118,4 +118,6 @@ def _same_column(old: pa.Field, new: pa.Field) -> bool:
 def _shown(field: pa.Field, *, default: bool = False) -> str:
     plain = without_ids(pa.schema([field])).field(0)
     value = initial_default(field) if default else None
-    return f"{plain.type}{'' if field.nullable else ' NOT NULL'}" + (f" default {value.as_py()!r}" if value else "")
+    return f"{plain.type}{'' if field.nullable else ' NOT NULL'}" + (
+        "" if value is None else f" default {value.as_py()!r}"
+    )

@@ -56,7 +56,7 @@ def _arrow_reads(field: pa.Field, projection: Projection) -> bool:
 
 def _plain_changes(source: pa.Field | None, field: pa.Field) -> bool:
     if source is None:
-        return initial_default(field) is None or not pa.types.is_nested(field.type)
+        return True
     have, want = source.type, field.type
     if pa.types.is_unsigned_integer(have) or pa.types.is_time(have) or have == pa.timestamp("ns"):
         return False

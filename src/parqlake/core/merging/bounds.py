@@ -28,7 +28,7 @@ class KeyBounds:
         """Looks at more rows."""
         for name in self._keys:
             column = batch.column(name)
-            if batch.num_rows and bounded(column.type):
+            if len(column) > column.null_count and bounded(column.type):
                 own = pc.min_max(column)
                 low, high = self.found.get(name, (own["min"], own["max"]))
                 self.found[name] = (_least(low, own["min"]), _greatest(high, own["max"]))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from parqlake.core.merging.clauses import MergeClauses
 from parqlake.core.model import DataFile
 from parqlake.core.ports import Store, WriteSpec
 from parqlake.core.predicates.tree import Predicate
@@ -59,6 +60,9 @@ class MergeRule:
     where: Predicate | None = None
     """Bound; only target rows for which it is TRUE are changed or deleted. A source row whose key another row has
     changes nothing, and is not inserted either. None: all rows."""
+    clauses: MergeClauses | None = None
+    """What is done instead of what the strategy says, if clauses say it. The strategy then tells whether rows without a
+    match may change, and the predicate which of those."""
 
     @property
     def warns(self) -> bool:

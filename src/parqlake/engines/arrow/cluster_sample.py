@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from parqlake.core.clustering.order_keys import is_orderable
-from parqlake.core.errors import InvalidOptionError, UnsupportedTypeError, column_not_found
+from parqlake.core.clustering.order_keys import check_orderable
+from parqlake.core.errors import InvalidOptionError, column_not_found
 from parqlake.engines.arrow.rewrite_source import SourceFiles
 
 SAMPLE_ROWS = 50_000
@@ -25,12 +25,7 @@ def check_columns(columns: Sequence[str], schema: pa.Schema) -> None:
     for name in columns:
         if name not in schema.names:
             raise column_not_found(name, schema.names)
-        type_ = schema.field(name).type
-        if not is_orderable(type_) or pa.types.is_interval(type_):
-            raise UnsupportedTypeError(
-                f'column "{name}" is of type {type_}, which has no order to cluster by; '
-                "choose columns of numbers, text, bytes, dates, times or booleans"
-            )
+        check_orderable(name, schema.field(name).type)
     if len(set(columns)) != len(columns):
         raise InvalidOptionError(f"columns to cluster by are given twice: {', '.join(columns)}; give each once")
 

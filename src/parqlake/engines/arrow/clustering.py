@@ -7,7 +7,7 @@ rows planned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 import pyarrow as pa
 import uuid_utils
@@ -93,7 +93,7 @@ def new_mark(columns: Sequence[str], curve: Curve, files: int) -> dict[bytes, by
 
 def rows_in_order(
     sources: SourceFiles, columns: Sequence[str], curve: Curve | None, memory_bytes: int
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """All rows of the sources along the curve over the columns, or plainly sorted by them if there is none."""
     if not sources.rows:
         return

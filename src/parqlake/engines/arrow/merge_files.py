@@ -78,14 +78,18 @@ class TargetReader:
         """All columns of a file, batch by batch."""
         return self._batches(candidate, self._schema)
 
+    def some_columns(self, candidate: Candidate, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of a file, batch by batch; its keys if none are named, so that rows can be counted."""
+        schema = pa.schema([self._schema.field(name).with_nullable(True) for name in names or self._rule.keys])
+        return self._batches(candidate, schema)
+
     def takes_part(self, candidate: Candidate) -> npt.NDArray[np.bool_]:
         """For each row of a file whether the rule's predicate lets it be changed."""
         where = self._rule.where
         if where is None:
             return np.ones(candidate.file.row_count, dtype=np.bool_)
-        names = dict.fromkeys(column.path[0] for column in columns_of(where))
-        schema = pa.schema([self._schema.field(name).with_nullable(True) for name in names or self._rule.keys])
-        masks = [is_true(batch, where) for batch in self._batches(candidate, schema)]
+        names = list(dict.fromkeys(column.path[0] for column in columns_of(where)))
+        masks = [is_true(batch, where) for batch in self.some_columns(candidate, names)]
         return np.concatenate([np.empty(0, dtype=np.bool_), *masks])
 
     def _candidate(self, file: TargetFile, bounds: Bounds | None) -> Candidate | None:

@@ -72,9 +72,8 @@ def _matches(
 
 def _from_memory(part: SourcePart, found: Codes) -> Replacements:
     def replacements(start: int, stop: int) -> tuple[Codes, pa.Table]:
-        own = found[start:stop]
-        places = np.flatnonzero(own >= 0)
-        return places, part.rows.take(pa.array(own[places]))
+        places, rows = part.pairs(found[start:stop])
+        return places, part.rows.take(pa.array(rows))
 
     return replacements
 
@@ -110,7 +109,7 @@ class PartedMatching:
                 rows = pa.array(np.arange(start, start + batch.num_rows))
                 start += batch.num_rows
                 table = table.append_column(_FILE, pa.array(np.full(batch.num_rows, number)))
-                table = table.append_column(_ROW, rows)
+                table = _with_keys(table.append_column(_ROW, rows), self._rule)
                 parts = self._source.part_numbers(key_arrays(table, self._rule.keys))
                 for part, own in split(table, parts):
                     self._key_pieces.setdefault(part, []).extend(self._keys.write(own))
@@ -141,10 +140,9 @@ class PartedMatching:
 
     def _look_up(self, keys: pa.Table, part: SourcePart) -> Codes:
         found = part.find(key_arrays(keys, self._rule.keys))
-        hits = np.flatnonzero(found >= 0)
+        hits, codes = part.pairs(found)
         files = keys.column(_FILE).to_numpy()[hits]
         rows = keys.column(_ROW).to_numpy()[hits]
-        codes = found[hits]
         if self._rule.where is not None:
             files, rows, codes = self._of_those_taking_part(files, rows, codes)
         for file, count in zip(*np.unique(files, return_counts=True), strict=True):
@@ -201,3 +199,8 @@ class PartedMatching:
             return np.concatenate(places), pa.concat_tables(tables) if tables else pa.table({})
 
         return replacements
+
+
+def _with_keys(table: pa.Table, rule: MergeRule) -> pa.Table:
+    """The rows without a NULL among their keys: the others match nothing."""
+    return table.drop_null() if any(table.column(name).null_count for name in rule.keys) else table

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parqlake.core.merging.conforming import partition_constants
-from parqlake.core.merging.model import MergeRule, MergeTarget, TargetFile
+from parqlake.core.merging.model import MergeRule, MergeStrategy, MergeTarget, TargetFile
 from parqlake.engines.arrow.merge_keys import Codes
 from parqlake.engines.arrow.merge_output import InsertedRows, MergedFile, MergeOutput
 
@@ -83,6 +83,16 @@ class FileRewriter:
             same = pc.is_null(column) if not value.is_valid else pc.fill_null(pc.equal(column, value), False)
             stays = pc.and_(same, stays)
         return stays.combine_chunks() if isinstance(stays, pa.ChunkedArray) else stays
+
+
+def rewriting(rule: MergeRule) -> MergeRule:
+    """The rule by which files are written again.
+
+    Clauses may set key columns too, so that for them no column is known to keep a row in its partition.
+    """
+    if rule.clauses is None:
+        return rule
+    return MergeRule((), MergeStrategy.UPDATE, update_columns=rule.clauses.changed_columns)
 
 
 def can_move(target: MergeTarget, rule: MergeRule) -> bool:

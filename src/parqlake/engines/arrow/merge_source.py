@@ -10,7 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from parqlake.core.errors import ConstraintError
+from parqlake.core.fitting import fit
 from parqlake.core.merging.bounds import Bounds, KeyBounds, bounded
+from parqlake.core.merging.clauses import MergeClauses
 from parqlake.core.merging.conforming import conform
 from parqlake.core.merging.model import DuplicateKeysWarning, MergeRule
 from parqlake.core.merging.validation import check_not_null
@@ -21,6 +24,8 @@ __all__ = ["Bounds", "KeyBounds", "MergeSource", "SourcePart", "bounded", "check
 
 _PIECES = 8
 _MAX_PARTS = 1024
+_PAIRS_FOR_A_ROW, _FEW_ROWS = 64, 65_536
+"""How many matches rows may have on average, where they are more than a few."""
 
 
 class SourcePart:
@@ -44,6 +49,46 @@ class SourcePart:
         """The row of `rows` that has the key, -1 where none has."""
         codes = self._index.find(columns)
         return codes if self._places is None else np.where(codes < 0, -1, self._places[codes])
+
+    def pairs(self, found: Codes) -> tuple[Codes, Codes]:
+        """For what `find` returned: which of the rows looked up have a match, and the row of `rows` that it is."""
+        places = np.flatnonzero(found >= 0)
+        return places, found[places]
+
+
+class EveryRowPart(SourcePart):
+    """Source rows that are matched together, all of them: of rows with the same key each is a match."""
+
+    def __init__(self, rows: pa.Table, rule: MergeRule) -> None:
+        """Takes rows without NULL keys, and puts those with the same key side by side."""
+        self._index = KeyIndex(key_arrays(rows, rule.keys))
+        self.duplicates = 0
+        codes = self._index.codes
+        self.rows = rows.take(pa.array(np.argsort(codes, kind="stable"))).combine_chunks()
+        self._ends = np.cumsum(np.bincount(codes, minlength=self._index.count))
+
+    def find(self, columns: list[pa.Array]) -> Codes:
+        """The number of each row's key, -1 where no row has it."""
+        return self._index.find(columns)
+
+    def pairs(self, found: Codes) -> tuple[Codes, Codes]:
+        """Each row looked up, as often as it has matches, and the rows of `rows` that they are."""
+        places = np.flatnonzero(found >= 0)
+        ends = self._ends[found[places]]
+        counts = np.diff(self._ends, prepend=0)[found[places]]
+        total = int(counts.sum())
+        if total > _PAIRS_FOR_A_ROW * max(len(found), _FEW_ROWS):
+            raise ConstraintError(
+                f"{total} pairs of a row of the table and one of the source have the same key; "
+                "leave one source row for each key, then merge again"
+            )
+        first = np.repeat(ends - np.cumsum(counts), counts)
+        return np.repeat(places, counts), first + np.arange(total)
+
+
+def source_part(rows: pa.Table, rule: MergeRule) -> SourcePart:
+    """Source rows as the rule wants them matched: one for each key, or all for clauses to decide on."""
+    return SourcePart(rows, rule) if rule.clauses is None else EveryRowPart(rows, rule)
 
 
 class MergeSource:
@@ -99,7 +144,7 @@ class MergeSource:
         if not self._part_pieces:
             table = pa.Table.from_batches(self._waiting, schema=self._schema)
             self._waiting = []
-            part = SourcePart(table, self._rule)
+            part = self._made(table)
         else:
             part = self._joined(self._part_pieces[number])
         self.duplicates += part.duplicates
@@ -109,6 +154,9 @@ class MergeSource:
         """Deletes what was put aside."""
         self._raw.close()
         self._parted.close()
+
+    def _made(self, rows: pa.Table) -> SourcePart:
+        return source_part(rows, self._rule)
 
     def _joined(self, pieces: list[Piece]) -> SourcePart:
         """Drops duplicates while it reads, so that a key that occurs a million times takes the room of one."""
@@ -120,10 +168,10 @@ class MergeSource:
             waiting.append(self._parted.read(piece))
             waiting_bytes += waiting[-1].nbytes
             if waiting_bytes > self._memory_bytes // 2 or number == len(pieces):
-                part = SourcePart(pa.concat_tables([rows, pa.Table.from_batches(waiting)]), self._rule)
+                part = self._made(pa.concat_tables([rows, pa.Table.from_batches(waiting)]))
                 rows, duplicates = part.rows, duplicates + part.duplicates
                 waiting, waiting_bytes = [], 0
-        part = SourcePart(rows, self._rule)
+        part = self._made(rows)
         part.duplicates = duplicates
         return part
 
@@ -152,6 +200,13 @@ def checked(batches: Iterable[pa.RecordBatch], rule: MergeRule, schema: pa.Schem
         for name in rule.keys:
             check_not_null("source", name, batch.column(batch.schema.get_field_index(name)).null_count)
         yield conform(batch, schema)
+
+
+def checked_for_clauses(batches: Iterable[pa.RecordBatch], clauses: MergeClauses) -> Iterator[pa.RecordBatch]:
+    """The source's batches as they are matched; raises for values that do not fit."""
+    for batch in batches:
+        if batch.num_rows:
+            yield clauses.source_rows(fit(batch, clauses.source), 0)
 
 
 def warn_of_duplicates(rule: MergeRule, duplicates: int, stacklevel: int) -> None:

@@ -63,6 +63,12 @@ def merge(
         DataCorruptionError: a file of the target is damaged; new files were deleted.
         StoreError: a file cannot be read or written; new files were deleted.
     """
+    if rule.clauses is not None:
+        from parqlake.engines.arrow.merge_clauses import merge_by_clauses  # which ends as all merges do, here
+
+        return merge_by_clauses(
+            source, target, rule, memory_bytes=memory_bytes, spill_folder=spill_folder, batch_rows=batch_rows
+        )
     check_merge_schemas(rule, source=source.schema, target=target.spec.schema)
     check_merge_options(compression=target.spec.compression, memory_bytes=memory_bytes, batch_rows=batch_rows)
     merging = _Merge(target, rule, memory_bytes=memory_bytes, spill_folder=spill_folder, batch_rows=batch_rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,6 +65,11 @@ class SourceFiles:
         self._width: int | None = None
 
     @property
+    def can_read_ahead(self) -> bool:
+        """Whether there is memory for a thread that reads while another writes."""
+        return self._threads
+
+    @property
     def row_bytes(self) -> int:
         """Bytes that a row takes in memory, as the longest files' first rows show; at least 1."""
         if self._width is None:
@@ -74,7 +79,7 @@ class SourceFiles:
                     self._width = max(self._width, self._probe(file, parquet, self.working))
         return self._width
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch, None, None]:
         """All rows, or some of the columns, in working types; each batch of one file."""
         working = self.working if columns is None else pa.schema([self.working.field(name) for name in columns])
         for file in self.files:
@@ -134,8 +139,9 @@ class SourceFiles:
     def _read(
         self, parquet: Any, size: int, row_groups: Sequence[int], columns: Sequence[str] | None
     ) -> Iterator[pa.RecordBatch]:
+        threads = self._threads and parquet.metadata.num_rows > _SHORT_ROWS  # short files are read faster without
         batches: Iterator[pa.RecordBatch] = parquet.iter_batches(
-            size, row_groups=row_groups, columns=columns, use_threads=self._threads
+            size, row_groups=row_groups, columns=columns, use_threads=threads
         )
         return batches
 
@@ -167,7 +173,7 @@ class SourceFiles:
         """Raises for a file that cannot be rewritten."""
         check_fits(path, found, self.schema)
 
-    def _stored_names(self, file: SourceFile, working: pa.Schema) -> Sequence[str] | None:
+    def _stored_names(self, file: SourceFile, working: pa.Schema) -> Sequence[str] | None:  # noqa: ARG002
         """The columns to read for those of the working schema, as the file calls them; None for all."""
         return None if working is self.working else working.names
 
@@ -196,9 +202,8 @@ class SourceFiles:
     def _open(self, file: SourceFile, *, span_bytes: int) -> Iterator[Any]:
         """Opens the file; row groups of up to `span_bytes` are fetched at once, larger ones piece by piece."""
         whole = span_bytes > 0 and file.footer is not None and _largest(file.footer) <= span_bytes
-        whole = whole and (
-            self._threads or not self._store.is_local
-        )  # threads do that; on a local disk it gains little
+        long = self._threads and file.rows > _SHORT_ROWS
+        whole = whole and (long or not self._store.is_local)  # threads do that; on a local disk it gains little
         columns = len(self.schema) if file.footer is None else file.footer.num_columns
         buffer = self._memory_bytes // _SPANS_IN_MEMORY // max(columns, 1)
         with pq.ParquetFile(

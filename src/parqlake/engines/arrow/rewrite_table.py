@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,13 @@ from parqlake.core.model import DataFile
 from parqlake.core.ports import PlannedFile, ReadPlan, Store, WriteSpec, WrittenFile
 from parqlake.core.schema import without_ids
 from parqlake.engines.arrow.clustering import rows_in_order
+from parqlake.engines.arrow.read_ahead import read_ahead
 from parqlake.engines.arrow.rewrite_parts import PartFiles, stored_paths
 from parqlake.engines.arrow.rewrite_source import SourceFile, SourceFiles
 from parqlake.engines.arrow.rewriting import bytes_for_rows
 
-Arrange = Callable[["TableFiles", RowOrder, int], Iterator[pa.RecordBatch]]
+_AHEAD_SHARE = 16
+Arrange = Callable[["TableFiles", RowOrder, int], Generator[pa.RecordBatch, None, None]]
 """All rows of the files in an order, within so many bytes of memory."""
 
 
@@ -71,8 +73,11 @@ def rewrite_group(
             batches = found.batches()
         else:
             batches = (arrange or _arranged)(found, order, memory_bytes)
-        for batch in batches:
-            output.write(batch)
+        if found.can_read_ahead:
+            batches = read_ahead(batches, max_bytes=for_rows // _AHEAD_SHARE)
+        with closing(batches):
+            for batch in batches:
+                output.write(batch)
         return output.finish()
     except BaseException:
         output.abandon()
@@ -160,5 +165,5 @@ def _stored(schema: pa.Schema, wanted: pa.Schema) -> _Stored:
     return _Stored(Projection(loose, wanted), pa.schema([field.with_nullable(True) for field in plain]))
 
 
-def _arranged(files: TableFiles, order: RowOrder, memory_bytes: int) -> Iterator[pa.RecordBatch]:
+def _arranged(files: TableFiles, order: RowOrder, memory_bytes: int) -> Generator[pa.RecordBatch, None, None]:
     return rows_in_order(files, order.columns, order.curve, bytes_for_rows(memory_bytes))

@@ -7,10 +7,11 @@ NULL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from parqlake.core.clustering import Curve
@@ -130,10 +131,12 @@ def sorts_rows(working: pa.Schema, memory_bytes: int) -> bool:
 
 def sorted_rows(
     sources: SourceFiles, columns: Sequence[str], curve: Curve | None, memory_bytes: int
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """All rows in order: range after range, each sorted by DuckDB."""
     half = max(1, memory_bytes // 2)
-    plan = plan_codes(sources, columns, curve, max(1, half // _RANGES_IN_MEMORY), memory_bytes=half)
+    # The sample is that of PyArrow, so that the codes are, too.
+    sampling = bytes_for_rows(memory_bytes)
+    plan = plan_codes(sources, columns, curve, max(1, half // _RANGES_IN_MEMORY), memory_bytes=sampling)
     step = max(1, min(BATCH_ROWS, half // _BATCH_SHARE // sources.row_bytes))
     sorter = _Sorter(plan, [sources.working.get_field_index(name) for name in columns], sources.working, step)
     ranges = CodeRanges(plan.schema, len(plan.cuts) + 1, plan.order, memory_bytes=half)
@@ -154,7 +157,9 @@ class _Sorter:
     def __init__(self, plan: CodePlan, columns: Sequence[int], working: pa.Schema, step: int) -> None:
         fields = [pa.field(f"c{n}", carrier_type(field.type)) for n, field in enumerate(plan.schema)]
         order = ([len(fields) - 1] if plan.order.has_code else []) + list(columns)
-        self._carrier = pa.schema(fields)
+        order.append(len(fields))  # equal rows stay in their order, as with PyArrow
+        self._carried = pa.schema(fields)
+        self._carrier = self._carried.append(pa.field(f"c{len(fields)}", pa.int64()))
         self._working = working
         self._step = step
         self._query = (
@@ -166,8 +171,7 @@ class _Sorter:
         """The rows in order, `step` at a time."""
         import duckdb
 
-        carried = (_seen_as(batch, self._carrier) for batch in batches)
-        feed = Feed(pa.RecordBatchReader.from_batches(self._carrier, carried), self._carrier)
+        feed = Feed(pa.RecordBatchReader.from_batches(self._carrier, self._numbered(batches)), self._carrier)
         connection.register(_SOURCE, feed.reader())
         count = 0
         try:
@@ -183,6 +187,15 @@ class _Sorter:
                 connection.unregister(_SOURCE)
         if count != feed.rows:
             raise StoreError(f'DuckDB sorted {count} of {feed.rows} rows; run it again, or use engine="pyarrow"')
+
+    def _numbered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows as DuckDB holds them, and their numbers."""
+        start = 0
+        for batch in batches:
+            numbers = pa.array(np.arange(start, start + batch.num_rows), pa.int64())
+            start += batch.num_rows
+            columns = [*_seen_as(batch, self._carried).columns, numbers]
+            yield pa.RecordBatch.from_arrays(columns, schema=self._carrier)
 
 
 def _seen_as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from parqlake.core.merging.conforming import conform, partition_constants, working_schema
 from parqlake.core.merging.model import DEFAULT_MEMORY_BYTES, MergeOutcome, MergeRule, MergeTarget, TargetFile
 from parqlake.core.merging.validation import check_merge_options, check_merge_schemas
+from parqlake.engines.arrow.merge_clauses import merge_by_clauses
 from parqlake.engines.arrow.merge_files import BATCH_ROWS, Candidate, TargetReader
 from parqlake.engines.arrow.merge_output import InsertedRows, MergeOutput
 from parqlake.engines.arrow.merge_rows import FileRewriter
@@ -57,6 +58,10 @@ def merge(
         DataCorruptionError: a file of the target is damaged; new files were deleted.
         StoreError: a file cannot be read or written, or memory and disk do not suffice; new files were deleted.
     """
+    if rule.clauses is not None:  # PyArrow computes their expressions, as it does those of updates
+        return merge_by_clauses(
+            source, target, rule, memory_bytes=memory_bytes, spill_folder=spill_folder, batch_rows=batch_rows
+        )
     check_merge_schemas(rule, source=source.schema, target=target.spec.schema)
     check_merge_options(compression=target.spec.compression, memory_bytes=memory_bytes, batch_rows=batch_rows)
     schema = working_schema(target.spec.schema)

@@ -7,7 +7,7 @@ reader to writer of PyArrow, and both engines make the same files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from parqlake.engines.arrow import rewrite_table
 from parqlake.engines.arrow.clustering import rows_in_order
 from parqlake.engines.arrow.rewrite_table import TableFiles
 from parqlake.engines.arrow.rewriting import bytes_for_rows, rewrite_files
-from parqlake.engines.duck.clustering import sorts_rows, sorted_rows
+from parqlake.engines.duck.clustering import sorted_rows, sorts_rows
 
 __all__ = ["rewrite_files", "rewrite_groups"]
 
@@ -35,7 +35,7 @@ def rewrite_groups(
     return rewrite_table.rewrite_groups(groups, spec, store, order=order, memory_bytes=memory_bytes, arrange=_arranged)
 
 
-def _arranged(files: TableFiles, order: RowOrder, memory_bytes: int) -> Iterator[pa.RecordBatch]:
+def _arranged(files: TableFiles, order: RowOrder, memory_bytes: int) -> Generator[pa.RecordBatch, None, None]:
     if sorts_rows(files.working, memory_bytes):
         return sorted_rows(files, order.columns, order.curve, memory_bytes)
     return rows_in_order(files, order.columns, order.curve, bytes_for_rows(memory_bytes))

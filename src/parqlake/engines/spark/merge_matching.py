@@ -8,7 +8,7 @@ way: to the files in which they replace rows, or to new ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -21,7 +21,7 @@ from parqlake.core.merging.model import MergeRule, MergeTarget
 from parqlake.engines.arrow.grouping import group_rows
 from parqlake.engines.arrow.merge_files import TargetReader
 from parqlake.engines.arrow.merge_keys import Codes, key_arrays
-from parqlake.engines.arrow.merge_source import Bounds, KeyBounds, SourcePart, split
+from parqlake.engines.arrow.merge_source import Bounds, KeyBounds, SourcePart, source_part, split
 from parqlake.engines.spark.merge_keys import part_numbers, text_number
 from parqlake.engines.spark.packing import PACK_BYTES, Pack, Packer, packed, unpacked
 from parqlake.engines.spark.tasks import FINAL
@@ -46,6 +46,8 @@ class Kind(IntEnum):
     READ = 5
     """That a file's keys were looked at, and how many of its rows the rule's predicate lets be changed."""
     ERROR = 6
+    DELETES = 7
+    """Numbers of rows of a file that clauses delete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +70,30 @@ class MatchPlan:
     batch_rows: int
 
     @property
+    def source_schema(self) -> pa.Schema:
+        """Of the source's rows under way."""
+        return self.schema if self.rule.clauses is None else self.rule.clauses.row_schema
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns of the target that meet the source: its keys, and what clauses want to know besides."""
+        more = () if self.rule.clauses is None else self.rule.clauses.used_columns
+        return tuple(dict.fromkeys([*self.rule.keys, *more]))
+
+    @property
     def key_schema(self) -> pa.Schema:
         """Of the target's keys under way: the keys, the file's number, the row's, and whether it may be changed."""
-        keys = [self.schema.field(name).with_nullable(True) for name in self.rule.keys]
+        keys = [self.schema.field(name).with_nullable(True) for name in self.key_columns]
         place = [pa.field(FILE, pa.int64()), pa.field(PLACES, pa.int64()), pa.field(TAKES_PART, pa.bool_())]
         return pa.schema([*keys, *place])
 
     @property
     def hit_schema(self) -> pa.Schema:
         """Of replacements under way: the source's rows, with the numbers of the rows that each replaces."""
-        return pa.schema([*self.schema, pa.field(PLACES, pa.list_(pa.int64()))])
+        clauses = self.rule.clauses
+        changed = self.schema.names if clauses is None else clauses.changed_columns
+        fields = [self.schema.field(name) for name in changed]
+        return pa.schema([*fields, pa.field(PLACES, pa.list_(pa.int64()))])
 
     @property
     def deletes_some(self) -> bool:
@@ -113,12 +129,11 @@ class SplitTask:
 
     def _parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Pack]:
         plan = self.plan
-        packer = Packer(plan.schema)
+        packer = Packer(plan.source_schema)
         for batch in batches:
             for place, data in zip(batch.column("place").to_pylist(), batch.column("rows").to_pylist(), strict=True):
                 table = packer.unpack(data)
-                numbers = part_numbers(key_arrays(table, plan.rule.keys), plan.parts)
-                for part, rows in split(table, numbers):
+                for part, rows in split(table, _parts_of(table, plan)):
                     yield Pack(part, Kind.SOURCE, place, rows.num_rows, packer.pack(rows))
 
 
@@ -134,7 +149,7 @@ class KeysTask:
         numbers = [
             number for batch in batches for group in batch.column(0).to_pylist() for number in self.groups[group]
         ]
-        yield from packed(_or_error(lambda: self._parts(numbers)))
+        yield from packed(or_error(lambda: self._parts(numbers)))
 
     def _parts(self, numbers: list[int]) -> Iterator[Pack]:
         plan = self.plan
@@ -147,10 +162,10 @@ class KeysTask:
                 takes_part = reader.takes_part(candidate)
                 yield Pack(0, Kind.READ, number, int(np.count_nonzero(takes_part)), b"")
                 start = 0
-                for batch in reader.key_batches(candidate):
+                for batch in reader.some_columns(candidate, plan.key_columns):
                     table = _numbered(batch, number, start, takes_part)
                     start += batch.num_rows
-                    for part, rows in split(table, part_numbers(key_arrays(table, plan.rule.keys), plan.parts)):
+                    for part, rows in split(table, _parts_of(table, plan)):
                         held.setdefault(part, []).append(rows)
                     size += table.nbytes
                     if size > plan.memory_bytes // _HELD_SHARE:
@@ -169,11 +184,11 @@ class MatchTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Gives source rows on their way, and what the driver must know."""
-        yield from packed(_or_error(lambda: self._matched(unpacked(batches))))
+        yield from packed(or_error(lambda: self._matched(unpacked(batches))))
 
     def _matched(self, packs: Iterator[Pack]) -> Iterator[Pack]:
         plan, strategy = self.plan, self.plan.rule.strategy
-        source = _OneOfEachKey(plan, self.choice)
+        source = SourceOfPart(plan, self.choice)
         rows, keys = Packer(plan.schema), Packer(plan.key_schema)
         part: SourcePart | None = None
         hits: _Hits | None = None
@@ -195,9 +210,9 @@ class MatchTask:
             yield from hits.rest()
         if strategy.inserts:
             new = part.rows if hits is None else part.rows.filter(pa.array(~hits.seen))
-            yield from self._inserts(number, new, rows)
+            yield from self.inserts(number, new, rows)
 
-    def _inserts(self, part: int, rows: pa.Table, packer: Packer) -> Iterator[Pack]:
+    def inserts(self, part: int, rows: pa.Table, packer: Packer) -> Iterator[Pack]:
         """New rows; those of a partition go to few tasks, so that it gets few files."""
         plan = self.plan
         if not rows.num_rows:
@@ -214,19 +229,24 @@ class MatchTask:
                 yield Pack(plan.first_insert + number % plan.inserts, Kind.INSERTS, part, count, data)
 
 
-class _OneOfEachKey:
-    """Source rows of one part; drops others of the same key as they come, so that those take no room."""
+class SourceOfPart:
+    """Source rows of one part; drops others of the same key as they come, so that those take no room.
+
+    For clauses all rows are kept.
+    """
 
     def __init__(self, plan: MatchPlan, choice: MergeRule) -> None:
+        """Has no rows yet; the choice says which row to take for a key."""
         self._plan = plan
         self._choice = choice
-        self._kept = plan.schema.empty_table()
+        self._kept = plan.source_schema.empty_table()
         self._waiting: list[pa.Table] = []
         self._waiting_bytes = 0
         self._bounds = KeyBounds(plan.rule)
         self.duplicates = 0
 
     def push(self, rows: pa.Table) -> None:
+        """Takes rows without NULL keys."""
         for batch in rows.to_batches():
             self._bounds.note(batch)
         self._waiting.append(rows)
@@ -235,8 +255,9 @@ class _OneOfEachKey:
             self._kept = self.part().rows
 
     def part(self) -> SourcePart:
+        """All rows that have come, as the choice wants them matched."""
         self._check()
-        found = SourcePart(pa.concat_tables([self._kept, *self._waiting]), self._choice)
+        found = source_part(pa.concat_tables([self._kept, *self._waiting]), self._choice)
         self.duplicates += found.duplicates
         self._waiting, self._waiting_bytes = [], 0
         return found
@@ -312,13 +333,30 @@ class _Hits:
             yield pa.Table.from_arrays([*rows.columns, taken], schema=self.plan.hit_schema)
 
 
-def _or_error(work: Callable[[], Iterator[Pack]]) -> Iterator[Pack]:
+def or_error(work: Callable[[], Iterator[Pack]]) -> Iterator[Pack]:
     """What the work gives; an error that another attempt would meet again is the last of it."""
     try:
         yield from work()
     except (*FINAL, ConflictError) as error:
         said = {"error": type(error).__name__, "message": str(error)}
         yield Pack(0, Kind.ERROR, 0, 1, json.dumps(said).encode())
+
+
+def _parts_of(table: pa.Table, plan: MatchPlan) -> Codes:
+    """The part of each row's key; rows with a NULL among theirs match nothing, and are in the first."""
+    keys = plan.rule.keys
+    if not any(table.column(name).null_count for name in keys):
+        return part_numbers(key_arrays(table, keys), plan.parts)
+    whole = np.flatnonzero(~missing_keys(table, keys))
+    numbers = np.zeros(table.num_rows, dtype=np.int64)
+    numbers[whole] = part_numbers(key_arrays(table.take(pa.array(whole)), keys), plan.parts)
+    return numbers
+
+
+def missing_keys(rows: pa.Table, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Which rows have a NULL among their keys."""
+    nulls = [rows.column(name).is_null().to_numpy() for name in keys]
+    return np.asarray(np.logical_or.reduce(nulls), dtype=np.bool_)
 
 
 def _numbered(batch: pa.RecordBatch, file: int, start: int, takes_part: npt.NDArray[np.bool_]) -> pa.Table:

@@ -13,7 +13,7 @@ from parqlake.core.merging.conforming import conform, working_schema
 from parqlake.core.merging.model import MergeRule, MergeTarget, TargetFile
 from parqlake.core.ports import Store, WriteSpec
 from parqlake.engines.arrow.merge_files import Candidate, TargetReader, reading
-from parqlake.engines.arrow.merge_source import Bounds, KeyBounds, bounded, checked
+from parqlake.engines.arrow.merge_source import Bounds, KeyBounds, bounded, checked, checked_for_clauses
 from parqlake.engines.spark.packing import SMALL_BATCHES, Packer
 from parqlake.engines.spark.reports import error_of
 from parqlake.engines.spark.settings import SAME_ROWS, settings
@@ -91,7 +91,7 @@ def _from_driver(spark: Any, batches: Iterable[pa.RecordBatch], rule: MergeRule,
     places: list[int] = []
     packs: list[bytes] = []
     rows = 0
-    for batch in checked(batches, rule, schema):
+    for batch in _checked(batches, rule, schema):
         bounds.note(batch)
         for count, data in packer.pieces(batch):
             places.append(rows)
@@ -135,7 +135,7 @@ class _FrameTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Gives the packs, or the error that ended the task."""
         named = (batch.rename_columns(self.names) for batch in batches)
-        yield from _packs(((0, batch) for batch in checked(named, self.rule, self.schema)), self.rule, self.schema)
+        yield from _packs(((0, batch) for batch in _checked(named, self.rule, self.schema)), self.rule, self.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +188,10 @@ class _SummaryTask:
         yield _line(count=count, size=size, bounds=_packed_bounds(bounds, self.rule, self.schema))
 
 
+def _checked(batches: Iterable[pa.RecordBatch], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    return checked(batches, rule, schema) if rule.clauses is None else checked_for_clauses(batches, rule.clauses)
+
+
 def _packs(rows: Iterator[tuple[int, pa.RecordBatch]], rule: MergeRule, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     packer, own = Packer(schema), _bounds_rule(rule, schema)
     try:
@@ -221,7 +225,7 @@ def _bounds_rule(rule: MergeRule, schema: pa.Schema) -> MergeRule:
 
 def _packed_bounds(bounds: KeyBounds, rule: MergeRule, schema: pa.Schema) -> bytes | None:
     """The bounds as two rows, the lowest keys and the highest."""
-    if not bounds.found:
+    if len(bounds.found) < len(rule.keys) or not bounds.found:  # a key that is always NULL matches nothing
         return None
     wanted = pa.schema([schema.field(name) for name in rule.keys])
     ends = [pa.concat_arrays([pa.repeat(end, 1) for end in bounds.found[name]]) for name in rule.keys]

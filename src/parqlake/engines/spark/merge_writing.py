@@ -18,7 +18,7 @@ from parqlake.core.statistics import describe_file
 from parqlake.core.wire import encode
 from parqlake.engines.arrow.merge_keys import Codes
 from parqlake.engines.arrow.merge_output import InsertedRows, MergeOutput
-from parqlake.engines.arrow.merge_rows import FileRewriter
+from parqlake.engines.arrow.merge_rows import FileRewriter, rewriting
 from parqlake.engines.spark.merge_matching import PLACES, Kind, MatchPlan
 from parqlake.engines.spark.packing import Pack, Packer, unpacked
 from parqlake.engines.spark.reports import Record, reported
@@ -42,12 +42,12 @@ class WriteTask:
         target = replace(plan.target, new_path=plan.target.worker_path)
         output = MergeOutput(target, memory_bytes=plan.memory_bytes)
         inserted = InsertedRows(output, plan.schema, memory_bytes=plan.memory_bytes // _OUTPUT_SHARE)
-        rewriter = FileRewriter(target, plan.rule, plan.schema, output, inserted)
+        rewriter = FileRewriter(target, rewriting(plan.rule), plan.schema, output, inserted)
         rows, hits = Packer(plan.schema), Packer(plan.hit_schema)
         try:
             for dest, own in itertools.groupby(packs, key=lambda pack: pack.dest):
                 if dest < plan.first_insert:
-                    found = (pack for pack in own if pack.kind == Kind.HITS)
+                    found = (pack for pack in own if pack.kind in (Kind.HITS, Kind.DELETES))
                     self._rewrite(dest, _Replacements(found, hits, plan), rewriter)
                     continue
                 for pack in own:
@@ -63,7 +63,9 @@ class WriteTask:
     def _rewrite(self, number: int, replacements: _Replacements, rewriter: FileRewriter) -> None:
         reader = self.plan.reader(number)
         (candidate,) = reader.candidates(self.plan.bounds)
-        if self.plan.deletes_some:
+        if self.plan.rule.clauses is not None:
+            replacements.kept = np.ones(candidate.file.row_count, dtype=np.bool_)
+        elif self.plan.deletes_some:
             replacements.kept = ~reader.takes_part(candidate)
         rewriter.rewrite(candidate.file, reader.rows(candidate), replacements, replacements.kept)
 
@@ -90,7 +92,7 @@ class _Replacements:
     def __init__(self, packs: Iterator[Pack], packer: Packer, plan: MatchPlan) -> None:
         self._packs = packs
         self._packer = packer
-        self._names = plan.schema.names
+        self._names = [name for name in plan.hit_schema.names if name != PLACES]
         self._span_rows = plan.span_rows
         self._next = next(packs, None)
         self._held: dict[int, tuple[Codes, pa.Table] | None] = {}
@@ -119,7 +121,11 @@ class _Replacements:
     def _read(self, span: int) -> tuple[Codes, pa.Table] | None:
         tables: list[pa.Table] = []
         while self._next is not None and self._next.place == span:
-            tables.append(self._packer.unpack(self._next.rows))
+            if self._next.kind == Kind.DELETES:
+                assert self.kept is not None
+                self.kept[np.frombuffer(self._next.rows, dtype=np.int64)] = False
+            else:
+                tables.append(self._packer.unpack(self._next.rows))
             self._next = next(self._packs, None)
         if not tables:
             return None

@@ -24,11 +24,13 @@ from parqlake.core.merging.model import (
     TargetFile,
 )
 from parqlake.core.merging.validation import check_merge_options, check_merge_schemas
+from parqlake.core.predicates.tree import TRUE
 from parqlake.core.wire import decode
 from parqlake.engines.arrow.merge_files import BATCH_ROWS
 from parqlake.engines.arrow.merge_output import MergeOutput
 from parqlake.engines.arrow.merge_source import warn_of_duplicates
 from parqlake.engines.arrow.merging import outcome
+from parqlake.engines.spark.merge_clauses import ClauseTask
 from parqlake.engines.spark.merge_matching import KeysTask, Kind, MatchPlan, MatchTask, SplitTask
 from parqlake.engines.spark.merge_sources import FrameRows, PackedSource, SourceRows, packed_source
 from parqlake.engines.spark.merge_writing import WriteTask
@@ -87,7 +89,8 @@ def merge(
     check_shared(target.store)
     if hasattr(source, "mapInArrow"):
         source = FrameRows(source, arrow_schema(source.schema))
-    check_merge_schemas(rule, source=source.schema, target=target.spec.schema)
+    if rule.clauses is None:
+        check_merge_schemas(rule, source=source.schema, target=target.spec.schema)
     check_merge_options(compression=target.spec.compression, memory_bytes=memory_bytes, batch_rows=batch_rows)
     merging = _Merge(spark, target, rule, memory_bytes=memory_bytes, batch_rows=batch_rows)
     return merging.run(source, stacklevel + 1)
@@ -105,6 +108,8 @@ class _Found:
     """Files whose keys were looked at, and how many of their rows may be changed."""
     touched: frozenset[int]
     """Files that lose or change rows, as far as they were looked at."""
+    deleted: int | None = None
+    """Rows that clauses delete."""
 
 
 class _Merge:
@@ -119,7 +124,9 @@ class _Merge:
         self._batch_rows = batch_rows
 
     def run(self, source: SourceRows, stacklevel: int) -> MergeOutcome:
-        packs = packed_source(self._spark, source, self._rule, self._schema, self._memory_bytes)
+        clauses = self._rule.clauses
+        schema = self._schema if clauses is None else clauses.row_schema
+        packs = packed_source(self._spark, source, self._rule, schema, self._memory_bytes)
         try:
             plan = self._plan(packs)
             matched = self._matched(packs, plan).persist()
@@ -143,7 +150,7 @@ class _Merge:
         width = max(1, source.size_bytes // max(1, source.rows))
         return MatchPlan(
             target,
-            self._rule,
+            _reading(self._rule),
             self._schema,
             source.bounds,
             parts=max(
@@ -161,8 +168,10 @@ class _Merge:
         if groups:
             numbers = self._spark.range(0, len(groups), 1, len(groups))
             packs = packs.union(numbers.mapInArrow(KeysTask(plan, groups), PACKED))
-        choice = self._rule if source.is_ordered else _by_all_columns(self._rule, self._schema)
         sorted_packs = packs.repartitionById(plan.parts, "dest").sortWithinPartitions("dest", "kind", "place")
+        if self._rule.clauses is not None:
+            return sorted_packs.mapInArrow(ClauseTask(plan), PACKED)
+        choice = self._rule if source.is_ordered else _by_all_columns(self._rule, self._schema)
         return sorted_packs.mapInArrow(MatchTask(plan, choice), PACKED)
 
     def _found(self, matched: Any, plan: MatchPlan) -> _Found:
@@ -174,6 +183,16 @@ class _Merge:
                 raise error_of(json.loads(bytes(said["rows"])))
         hits = {dest: count for (kind, dest), count in sorted(counts.items()) if kind == Kind.HITS}
         read = {dest: count for (kind, dest), count in sorted(counts.items()) if kind == Kind.READ}
+        if self._rule.clauses is not None:
+            deletes = {dest: count for (kind, dest), count in sorted(counts.items()) if kind == Kind.DELETES}
+            return _Found(
+                hits,
+                inserted=sum(count for (kind, _), count in counts.items() if kind == Kind.INSERTS),
+                duplicates=0,
+                read=read,
+                touched=frozenset(hits) | frozenset(deletes),
+                deleted=sum(deletes.values()),
+            )
         return _Found(
             hits,
             inserted=sum(count for (kind, _), count in counts.items() if kind == Kind.INSERTS),
@@ -187,8 +206,8 @@ class _Merge:
             return []
         tasks = int(self._spark.conf.get("spark.sql.shuffle.partitions"))
         slots = len(found.touched) + (plan.inserts if found.inserted else 0)
-        wanted = f"kind in ({int(Kind.HITS)}, {int(Kind.INSERTS)})"
-        if plan.deletes_some:
+        wanted = f"kind in ({int(Kind.HITS)}, {int(Kind.INSERTS)}, {int(Kind.DELETES)})"
+        if plan.deletes_some and self._rule.clauses is None:
             wanted += f" or (kind = {int(Kind.READ)} and count > 0)"
         own = matched.where(wanted)
         own = own.repartitionById(min(slots, _WAVES * tasks), "dest").sortWithinPartitions("dest", "place")
@@ -204,17 +223,23 @@ class _Merge:
         try:
             for file in added:
                 output.note(file)
-            everything = strategy.deletes and self._rule.where is None
+            everything = strategy.deletes and self._rule.where is None and self._rule.clauses is None
             removed = [file for number, file in enumerate(target.files) if everything or number in found.touched]
             updated = sum(found.hits.values())
             changeable = sum(file.row_count for file in target.files) if everything else sum(found.read.values())
             deleted = changeable - updated if strategy.deletes else 0
+            deleted = deleted if found.deleted is None else found.deleted
             made = outcome(target, self._rule, output, removed, (found.inserted, updated, deleted))
         except BaseException:
             take_back(target.store, [file.path for file in added])
             raise
         read = tuple(target.files[number] for number in found.read)
         return replace(made, read=read, key_bounds=source.bounds)
+
+
+def _reading(rule: MergeRule) -> MergeRule:
+    """The rule by which files are looked into: all of them, if clauses may change rows without a match."""
+    return rule if rule.clauses is None or not rule.strategy.deletes else replace(rule, where=TRUE)
 
 
 def _added(record: Record) -> AddedFile:

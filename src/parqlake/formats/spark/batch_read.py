@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from parqlake.core.errors import CatalogError
 from parqlake.core.fitting import fit
 from parqlake.core.ports import ReadPlan, Store
 from parqlake.engines.arrow import PyArrowEngine
@@ -28,8 +30,13 @@ class FilesPartition(InputPartition):
         self.store = store
 
 
-def partitions_of(scan: Scan, columns: list[str]) -> list[InputPartition]:
-    """The planned files, put together to tasks."""
+def partitions_of(scan: Scan, columns: list[str], *, held: str) -> list[InputPartition]:
+    """The planned files, put together to tasks.
+
+    They are held for so long: Spark plans in a process that may end before the tasks begin.
+    """
+    with suppress(CatalogError):  # who may only read the catalog holds nothing; that is no reason not to read
+        scan.hold(held)
     plan = replace(scan.plan, columns=tuple(columns), limit=None)
     return [
         FilesPartition(replace(plan, files=tuple(plan.files[index] for index in group)), scan.store)
@@ -68,7 +75,7 @@ class BatchReader(DataSourceReader):
                 scan = table.scan(options.where, version=options.version, as_of=options.as_of)
             else:
                 scan = table.scan(options.where, version=self.version)
-            return partitions_of(scan, self.schema.fieldNames())
+            return partitions_of(scan, self.schema.fieldNames(), held="24h")
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

@@ -54,7 +54,7 @@ class StreamReader(DataSourceStreamReader):
                 scan = table.scan(options.where, version=until)
             else:
                 scan = table.added(after, until, where=options.where, allow_removals=options.allow_removals)
-            return partitions_of(scan, self.schema.fieldNames())
+            return partitions_of(scan, self.schema.fieldNames(), held="1h")
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
