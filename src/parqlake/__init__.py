@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from parqlake.core.ports import WrittenFile
     from parqlake.lost_catalog import rebuild
     from parqlake.table.lake import Lake
+    from parqlake.table.merge_builder import MergeBuilder
     from parqlake.table.result import DeleteResult, MergeResult, UpdateResult, WriteResult
     from parqlake.table.scan import Scan
     from parqlake.table.table import Table
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DeleteResult",
     "Lake",
+    "MergeBuilder",
     "MergeResult",
     "ParqlakeError",
     "Scan",
@@ -41,6 +43,7 @@ __all__ = [
 _HOMES = {
     "DeleteResult": "parqlake.table.result",
     "Lake": "parqlake.table.lake",
+    "MergeBuilder": "parqlake.table.merge_builder",
     "MergeResult": "parqlake.table.result",
     "ParqlakeError": "parqlake.core.errors",
     "Scan": "parqlake.table.scan",

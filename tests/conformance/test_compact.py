@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from parqlake import Lake, Table, errors
+from parqlake import Lake, Table, connect, errors
 from parqlake.core.maintenance.rewriting import RewriteGroup
 from parqlake.core.model import DataFile, Operation
 from parqlake.engines.arrow import PyArrowEngine
 from parqlake.testing.backends import Backend, LakePlace
 from parqlake.testing.data import ORDERS, TypeCase, bag, data_files, ids, orders, rows, state
 from parqlake.testing.plugin import Feed, Read
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Lake]:
+    """One lake, for what does not depend on engine, catalog or store."""
+    with connect(tmp_path / "lake") as lake:
+        yield lake
 
 
 def _counts(table: Table) -> list[int]:
@@ -76,7 +84,7 @@ def test_small_files_become_few_and_rows_stay(by_region: Table, read: Read, plac
 
 @pytest.mark.engine_work
 def test_all_engines_give_the_same_statistics(lake: Lake, backend: Backend) -> None:
-    found = []
+    found: list[Any] = []
     for number, engine in enumerate(("pyarrow", backend.engine)):
         table = lake.create_table(f"sales.t{number}", ORDERS, partition_by=["region"], sort_by=["day"])
         _fill(table, 3)
@@ -222,7 +230,8 @@ def test_another_compaction_and_a_new_schema_meanwhile(table: Table, place: Lake
     assert ids(table.scan().to_arrow()) == sorted([*range(40), *range(20)])
 
 
-def test_groups_are_committed_one_by_one_and_a_repeat_does_the_rest(by_region: Table) -> None:
+def test_groups_are_committed_one_by_one_and_a_repeat_does_the_rest(here: Lake) -> None:
+    by_region = here.create_table("sales.by_region", ORDERS, partition_by=["region"])
     _fill(by_region, 3)
 
     def fail() -> None:
@@ -236,7 +245,8 @@ def test_groups_are_committed_one_by_one_and_a_repeat_does_the_rest(by_region: T
     assert bag(by_region.scan().to_arrow()) == bag(orders(30))
 
 
-def test_a_repeat_with_the_same_key_does_nothing(table: Table) -> None:
+def test_a_repeat_with_the_same_key_does_nothing(here: Lake) -> None:
+    table = here.create_table("sales.orders", ORDERS)
     _fill(table, 3)
     first = table.compact(idempotency_key="night-1")
     _fill(table, 2)
@@ -247,9 +257,10 @@ def test_a_repeat_with_the_same_key_does_nothing(table: Table) -> None:
     assert table.compact(idempotency_key="night-2").version == 7
 
 
-def test_bad_options_are_refused_before_anything_is_written(table: Table, lake: Lake) -> None:
+def test_bad_options_are_refused_before_anything_is_written(here: Lake) -> None:
+    table = here.create_table("sales.orders", ORDERS)
     _fill(table, 2)
-    before = state(lake)
+    before = state(here)
     bad: list[tuple[dict[str, Any], str]] = [
         ({"target_mb_per_file": 0}, "target_mb_per_file must be > 0, not 0"),
         ({"target_mb_per_file": None}, "at least one of target_mb_per_file"),
@@ -266,14 +277,15 @@ def test_bad_options_are_refused_before_anything_is_written(table: Table, lake: 
             table.compact(**options)
     with pytest.raises(errors.ColumnNotFoundError, match="regoin"):
         table.compact(where="regoin = 'eu'")
-    assert state(lake) == before
-    assert lake.create_table("sales.empty", ORDERS).compact().to_dict()["before_file_count"] == 0
+    assert state(here) == before
+    assert here.create_table("sales.empty", ORDERS).compact().to_dict()["before_file_count"] == 0
 
 
-def test_history_keeps_what_was_done(table: Table, lake: Lake) -> None:
+def test_history_keeps_what_was_done(here: Lake) -> None:
+    table = here.create_table("sales.orders", ORDERS)
     _fill(table, 3)
     stats = table.compact()
-    with lake.context.catalog.read() as reader:
+    with here.context.catalog.read() as reader:
         snapshot = reader.snapshot(table.info.table_id, stats.version)
     assert snapshot is not None
     assert (snapshot.operation, snapshot.data_change) == (Operation.COMPACT, False)

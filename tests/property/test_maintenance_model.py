@@ -89,7 +89,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     @rule(name=names, by=columns, length=lengths, where=wheres, engine=engines, commit=commits)
     def optimize(self, *, name: str, by: list[str], length: int, where: str | None, engine: str, commit: str) -> None:
         table = self._lake.table(name)
-        options = {"target_rows_per_file": length, "where": where}
+        options: dict[str, Any] = {"target_rows_per_file": length, "where": where}
         self._maintained(name, table.optimize(by, engine=engine, commit=commit, **options))
         if where is None:
             assert table.optimize(by, dry_run=True, **options).planned_groups == []

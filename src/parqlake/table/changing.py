@@ -175,7 +175,7 @@ class Changing:
                 such as `"t.id = s.id"`: then nothing is done yet, and a `MergeBuilder` is returned that takes clauses,
                 as SQL's MERGE has them, and has a `run`. The condition is one or more equalities of a column of the
                 table and one of the source, whose names may differ and whose NULLs match nothing, and whatever else
-                must be TRUE. The options below that shape strategies are not for it, and Spark does not carry it out.
+                must be TRUE. The options below that shape strategies are not for it.
             strategy: `"upsert"` updates matches and inserts the rest; `"insert"` only inserts; `"update"` only
                 updates; `"full_merge"` also deletes the table's rows that the source does not have; `"deduplicate"` is
                 an upsert of a source that may hold keys more than once.

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from parqlake.core.errors import DataCorruptionError
 from parqlake.core.evolution.projection import Projection, loosened
 from parqlake.core.maintenance.rewriting import RewriteGroup, RowOrder
 from parqlake.core.merging.conforming import conform, partition_constants
 from parqlake.core.model import DataFile
-from parqlake.core.ports import PlannedFile, ReadPlan, Store, WriteSpec, WrittenFile
+from parqlake.core.ports import PlannedFile, ReadPlan, Store, WriteSpec
 from parqlake.core.schema import without_ids
 from parqlake.engines.arrow.clustering import rows_in_order
+from parqlake.engines.arrow.described_file import DescribedFile
 from parqlake.engines.arrow.read_ahead import read_ahead
 from parqlake.engines.arrow.rewrite_parts import PartFiles, stored_paths
 from parqlake.engines.arrow.rewrite_source import SourceFile, SourceFiles
 from parqlake.engines.arrow.rewriting import bytes_for_rows
 
-_AHEAD_SHARE = 16
+_AHEAD_SHARE = 6
+"""Somewhat more than a row group is read while one is written."""
 Arrange = Callable[["TableFiles", RowOrder, int], Generator[pa.RecordBatch, None, None]]
 """All rows of the files in an order, within so many bytes of memory."""
 
@@ -69,12 +69,12 @@ def rewrite_group(
         )
     output = PartFiles(group, spec, store, memory_bytes=for_rows)
     try:
-        if order is None or not found.rows:
-            batches = found.batches()
-        else:
+        if order is not None and found.rows:
             batches = (arrange or _arranged)(found, order, memory_bytes)
-        if found.can_read_ahead:
-            batches = read_ahead(batches, max_bytes=for_rows // _AHEAD_SHARE)
+        elif found.can_read_ahead:
+            batches = read_ahead(found.batches(), max_bytes=for_rows // _AHEAD_SHARE)
+        else:
+            batches = found.batches()
         with closing(batches):
             for batch in batches:
                 output.write(batch)
@@ -95,29 +95,6 @@ def tell(files: Sequence[DataFile], spec: WriteSpec, store: Store) -> None:
             with suppress(Exception):
                 store.delete(stored_paths(files[number + 1 :], spec))
             raise
-
-
-class DescribedFile(WrittenFile):
-    """A finished file whose footer is read if somebody asks for it."""
-
-    __slots__ = ("_full_path", "_store")
-    _full_path: str
-    _store: Store
-
-    def __init__(self, file: DataFile, location: str, store: Store) -> None:
-        """Opens nothing."""
-        for name, value in (
-            ("path", file.path),
-            ("size", file.size_bytes),
-            ("_full_path", store.full_path(f"{location}/{file.path}")),
-            ("_store", store),
-        ):
-            object.__setattr__(self, name, value)
-
-    @property
-    def metadata(self) -> Any:
-        """The file's own `pyarrow.parquet.FileMetaData`."""
-        return pq.read_metadata(self._full_path, filesystem=self._store.arrow_filesystem())
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from parqlake.core import errors
 from parqlake.core.maintenance.rewriting import RewriteGroup, RowOrder
 from parqlake.core.merging import MergeOutcome, MergeRule, MergeTarget
 from parqlake.core.merging.validation import spelled_alike
 from parqlake.core.model import DataFile
-from parqlake.core.ports import BatchCheck, PlannedFile, ReadPlan, Store, WriteSpec, WrittenFile
+from parqlake.core.ports import BatchCheck, PlannedFile, ReadPlan, Store, WriteSpec
 from parqlake.core.updating import RowChange
 from parqlake.core.wire import decode
 from parqlake.engines.arrow import PyArrowEngine
+from parqlake.engines.arrow.described_file import DescribedFile
 from parqlake.engines.spark.changing import ChangeTask
 from parqlake.engines.spark.settings import SAME_ROWS, settings
 from parqlake.engines.spark.tasks import RECORD_SCHEMA, RewriteTask, WriteTask, take_away
@@ -148,7 +148,7 @@ class SparkEngine:
         if spec.file_visitor is not None:
             for number, file in enumerate(files):
                 try:
-                    spec.file_visitor(_RemoteFile(file, spec.location, store))
+                    spec.file_visitor(DescribedFile(file, spec.location, store))
                 except BaseException:  # nobody hears of the files after this one: they are this call's to delete
                     take_away(store, [f"{spec.location}/{later.path}" for later in files[number + 1 :]])
                     raise
@@ -156,28 +156,6 @@ class SparkEngine:
             if row["error"] is not None:
                 raise getattr(errors, row["error"])(row["message"])
         return files
-
-
-class _RemoteFile(WrittenFile):
-    """A file that an executor wrote: its footer is read if somebody asks for it."""
-
-    __slots__ = ("_full_path", "_store")
-    _full_path: str
-    _store: Store
-
-    def __init__(self, file: DataFile, location: str, store: Store) -> None:
-        for name, value in (
-            ("path", file.path),
-            ("size", file.size_bytes),
-            ("_full_path", store.full_path(f"{location}/{file.path}")),
-            ("_store", store),
-        ):
-            object.__setattr__(self, name, value)
-
-    @property
-    def metadata(self) -> Any:
-        """The file's own `pyarrow.parquet.FileMetaData`."""
-        return pq.read_metadata(self._full_path, filesystem=self._store.arrow_filesystem())
 
 
 def grouped(files: Sequence[PlannedFile]) -> list[tuple[int, ...]]:
