@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from parqlake.core.errors import ParqlakeError
     from parqlake.core.ports import WrittenFile
     from parqlake.lost_catalog import rebuild
+    from parqlake.table.clustering import Clustering
     from parqlake.table.lake import Lake
+    from parqlake.table.maintenance_stats import TableMaintenance
     from parqlake.table.merge_builder import MergeBuilder
     from parqlake.table.result import DeleteResult, MergeResult, UpdateResult, WriteResult
     from parqlake.table.scan import Scan
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from parqlake.wiring import connect
 
 __all__ = [
+    "Clustering",
     "DeleteResult",
     "Lake",
     "MergeBuilder",
@@ -30,6 +33,7 @@ __all__ = [
     "ParqlakeError",
     "Scan",
     "Table",
+    "TableMaintenance",
     "Transaction",
     "UpdateResult",
     "WriteResult",
@@ -41,6 +45,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Clustering": "parqlake.table.clustering",
     "DeleteResult": "parqlake.table.result",
     "Lake": "parqlake.table.lake",
     "MergeBuilder": "parqlake.table.merge_builder",
@@ -48,6 +53,7 @@ _HOMES = {
     "ParqlakeError": "parqlake.core.errors",
     "Scan": "parqlake.table.scan",
     "Table": "parqlake.table.table",
+    "TableMaintenance": "parqlake.table.maintenance_stats",
     "Transaction": "parqlake.table.transaction",
     "UpdateResult": "parqlake.table.result",
     "WriteResult": "parqlake.table.result",

@@ -117,4 +117,4 @@ class TestMaintenance(MaintenanceMachine.TestCase):  # type: ignore[misc]
 class TestMaintenanceAtLength(MaintenanceMachine.TestCase):  # type: ignore[misc]
     """Many long runs."""
 
-    settings = settings(max_examples=100, stateful_step_count=25)
+    settings = settings(max_examples=30, stateful_step_count=15)

@@ -82,8 +82,8 @@ def _column(name: str, column_id: int, pages: Sequence[Page | None], counts: Seq
             continue
         if page.prefix is None:
             found = page.statistics(column_id, np.ones(count, dtype=np.bool_))
-            lows += found.mins.tolist()
-            highs += found.maxs.tolist()
+            lows += np.asarray(found.mins).tolist()
+            highs += np.asarray(found.maxs).tolist()
         else:  # cut text at both ends alike, or files that meet in one value would seem to overlap
             pairs = [page.bounds(index) or (MAX_BYTES, b"") for index in range(count)]
             lows += [low for low, _ in pairs]
