@@ -34,11 +34,11 @@ demo: $(STAMP) ## the main job: a Spark pipeline on a lake in ./demo-lake, with 
 tour: $(STAMP) ## the same lake without Java: races and kills writers in ./tour-lake
 	$(RUN) examples/tour.py
 
-test: lint types ## lint, types, and all tests but the slow ones
+test: lint types ## lint, types, and all tests but the slow ones; catalogs and stores take turns
 	$(RUN) -m pytest tests -m "not slow" -n $(JOBS) --dist loadgroup -q $(ARGS)
 
-test-all: lint types ## lint, types, and every test
-	$(RUN) -m pytest tests -n $(JOBS) --dist loadgroup -q $(ARGS)
+test-all: lint types ## lint, types, and every test on every catalog and store
+	$(RUN) -m pytest tests --matrix star -n $(JOBS) --dist loadgroup -q $(ARGS)
 
 lint: $(STAMP) ## ruff (rules and format) and the import rules of the rooms
 	$(BIN)/ruff check .

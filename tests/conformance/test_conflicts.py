@@ -12,6 +12,8 @@ from parqlake import Lake, Table, WrittenFile, errors
 from parqlake.testing.backends import LakePlace
 from parqlake.testing.data import ORDERS, data_files, ids, orders, state
 
+pytestmark = pytest.mark.catalog_work
+
 
 @pytest.fixture
 def other(place: LakePlace, lake: Lake) -> Iterator[Lake]:

@@ -19,6 +19,8 @@ import sys
 import parqlake
 from parqlake.testing.data import orders
 
+pytestmark = pytest.mark.catalog_work
+
 root, catalog, engine = sys.argv[1:]
 with parqlake.connect(root, catalog=catalog, engine=engine, create=False) as lake:
     result = lake.table("sales.orders").append(orders(7), idempotency_key="job-7/batch-12")

@@ -22,6 +22,8 @@ from parqlake.table.unit import Unit
 from parqlake.testing.backends import Backend, LakePlace
 from parqlake.testing.data import ORDERS, bag, data_files, ids, orders, state, stored
 
+pytestmark = pytest.mark.catalog_work
+
 DAY = timedelta(days=1)
 
 

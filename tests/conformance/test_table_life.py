@@ -9,6 +9,8 @@ from parqlake import Lake, Table, errors
 from parqlake.testing.backends import LakePlace
 from parqlake.testing.data import ORDERS, data_files, ids, orders, state
 
+pytestmark = pytest.mark.catalog_work
+
 
 def test_a_table_is_there_for_every_connection_at_once(table: Table, place: LakePlace) -> None:
     table.append(orders(3))

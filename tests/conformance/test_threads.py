@@ -5,9 +5,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+import pytest
+
 from parqlake import Lake, Table, errors
 from parqlake.testing.backends import LakePlace
 from parqlake.testing.data import ORDERS, data_files, ids, orders
+
+pytestmark = pytest.mark.catalog_work
 
 THREADS = 8
 APPENDS = 10

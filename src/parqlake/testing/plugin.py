@@ -1,13 +1,15 @@
 """The pytest plugin: options, and the fixtures `backend`, `place`, `lake`, `feed`, `read`, `postgres` and `spark`.
 
 Spark takes part in tests that are marked `engine_work`: those in which an engine writes what the test looks at. With
-`--engines spark` it takes part in all.
+`--engines spark` it takes part in all. Catalogs and stores beside the first take turns, a test each, unless a test is
+marked `catalog_work`; `--matrix star` runs all of them with every test, `--matrix full` every mix.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from parqlake.testing.postgres import PostgresServer, PostgresUnavailableError, 
 
 _OPTIONS = (("engines", ENGINES), ("catalogs", CATALOGS), ("stores", STORES))
 _MARKERS = (
+    "catalog_work: what the catalog does is looked at; every catalog and store takes part",
     "engine_work: what an engine writes is looked at; Spark takes part without being asked for",
     "xdist_group(name): tests of one group run on one worker of pytest-xdist",
 )
@@ -40,7 +43,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, known in _OPTIONS:
         group.addoption(f"--{name}", help=f"comma-separated, of: {', '.join(known)}")
     group.addoption(
-        "--matrix", choices=("star", "full"), default="star", help="a star around the first of each, or all"
+        "--matrix",
+        choices=("turns", "star", "full"),
+        default="turns",
+        help="a star around the first of each, in which catalogs and stores take turns; the whole star; or all",
     )
 
 
@@ -58,8 +64,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     unasked = metafunc.config.getoption("--engines") is None
     if unasked and metafunc.definition.get_closest_marker("engine_work") is None:
         chosen["engines"].remove("spark")
-    full = metafunc.config.getoption("--matrix") == "full"
-    found = cells(engines=chosen["engines"], catalogs=chosen["catalogs"], stores=chosen["stores"], full=full)
+    matrix = metafunc.config.getoption("--matrix")
+    found = cells(
+        engines=chosen["engines"], catalogs=chosen["catalogs"], stores=chosen["stores"], full=matrix == "full"
+    )
+    if matrix == "turns" and metafunc.definition.get_closest_marker("catalog_work") is None:
+        found = _in_turn(found, metafunc.definition.nodeid)
     metafunc.parametrize(
         "backend", [pytest.param(cell, id=str(cell), marks=_marks(cell)) for cell in found], indirect=True
     )
@@ -161,6 +171,14 @@ def _chosen(config: pytest.Config, name: str, known: tuple[str, ...]) -> list[st
     if unknown:
         raise pytest.UsageError(f"--{name}: unknown {sorted(unknown)}; known: {', '.join(known)}")
     return parts
+
+
+def _in_turn(found: list[Backend], test: str) -> list[Backend]:
+    """All engines, and of the other catalogs and stores the one whose turn it is, always the same for a test."""
+    middle = found[0]
+    others = [cell for cell in found if (cell.catalog, cell.store) != (middle.catalog, middle.store)]
+    turn = zlib.crc32(test.encode()) % max(1, len(others))
+    return [cell for cell in found if cell not in others or cell == others[turn]]
 
 
 def _marks(cell: Backend) -> list[pytest.MarkDecorator]:
