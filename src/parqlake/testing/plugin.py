@@ -2,7 +2,8 @@
 
 Spark takes part in tests that are marked `engine_work`: those in which an engine writes what the test looks at. With
 `--engines spark` it takes part in all. Catalogs and stores beside the first take turns, a test each, unless a test is
-marked `catalog_work`; `--matrix star` runs all of them with every test, `--matrix full` every mix.
+marked `catalog_work`; so do engines where they do not matter. `--matrix star` runs all of them with every test,
+`--matrix full` every mix.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         engines=chosen["engines"], catalogs=chosen["catalogs"], stores=chosen["stores"], full=matrix == "full"
     )
     if matrix == "turns" and metafunc.definition.get_closest_marker("catalog_work") is None:
-        found = _in_turn(found, metafunc.definition.nodeid)
+        engines_too = metafunc.definition.get_closest_marker("engine_work") is None
+        found = _in_turn(found, metafunc.definition.nodeid, engines_too=engines_too)
     metafunc.parametrize(
         "backend", [pytest.param(cell, id=str(cell), marks=_marks(cell)) for cell in found], indirect=True
     )
@@ -173,10 +175,13 @@ def _chosen(config: pytest.Config, name: str, known: tuple[str, ...]) -> list[st
     return parts
 
 
-def _in_turn(found: list[Backend], test: str) -> list[Backend]:
-    """All engines, and of the other catalogs and stores the one whose turn it is, always the same for a test."""
+def _in_turn(found: list[Backend], test: str, *, engines_too: bool) -> list[Backend]:
+    """The first cell, and of the others the one whose turn it is, always the same for a test.
+
+    Unless `engines_too`, all engines stay.
+    """
     middle = found[0]
-    others = [cell for cell in found if (cell.catalog, cell.store) != (middle.catalog, middle.store)]
+    others = [cell for cell in found[1:] if engines_too or (cell.catalog, cell.store) != (middle.catalog, middle.store)]
     turn = zlib.crc32(test.encode()) % max(1, len(others))
     return [cell for cell in found if cell not in others or cell == others[turn]]
 
