@@ -15,8 +15,6 @@ from parqlake.table import rerunning
 from parqlake.testing.backends import Backend, LakePlace
 from parqlake.testing.data import ids
 
-pytestmark = pytest.mark.catalog_work
-
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("part", pa.string()), ("v", pa.int64())])
 Row = tuple[int, str, int]
 Visitor = Callable[[WrittenFile], None]

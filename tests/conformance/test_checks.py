@@ -49,7 +49,6 @@ def test_rows_that_break_a_check_are_shown(checked: Table, lake: Lake, feed: Fee
     assert state(lake) == before
 
 
-@pytest.mark.engine_work
 def test_changed_and_merged_rows_are_looked_at_too(checked: Table, lake: Lake, feed: Feed) -> None:
     checked.append(feed(_rows(_row(1, 1.0, "eu"), _row(2, 2.0, "us"))))
     before = state(lake)

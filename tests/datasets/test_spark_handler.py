@@ -75,7 +75,7 @@ def test_optimization_has_the_same_statistics_and_files(tmp_path: Path, handler:
     same_everywhere(tmp_path, handler, scattered, act)
 
 
-@pytest.mark.parametrize("columns", [["many", "city"], ["few"]])
+@pytest.mark.parametrize("columns", [["many", "city"], pytest.param(["few"], marks=pytest.mark.slow)])
 def test_rows_are_laid_out_by_many_tasks_as_by_one(tmp_path: Path, spark: Any, columns: list[str]) -> None:
     # With little memory rows go through a shuffle. Of few values there are more equal rows than a file takes.
     scattered(tmp_path / "given")
@@ -99,7 +99,14 @@ def test_rows_are_laid_out_by_many_tasks_as_by_one(tmp_path: Path, spark: Any, c
     assert len(list((tmp_path / "given").iterdir())) == 3 + 12 + 12
 
 
-@pytest.mark.parametrize("strategy", ["upsert", "insert", "update", "full_merge", "deduplicate"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "upsert",
+        "full_merge",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("insert", "update", "deduplicate")),
+    ],
+)
 def test_merges_have_the_same_counts_and_rows(tmp_path: Path, handler: SparkParquetHandler, strategy: str) -> None:
     # Updates in place, moves to another partition and to a new one, new rows, and a key that comes twice.
     ids, months = [0, 10, 50, 90, 500, 501, 50], [1, 2, 2, 7, 1, 7, 3]

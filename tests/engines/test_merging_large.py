@@ -32,7 +32,10 @@ def filled(url: str, *, files: int, each: int) -> World:
     return here
 
 
-@pytest.mark.parametrize("keys", [["id"], ["name"], ["name", "id"]])
+@pytest.mark.parametrize(
+    "keys",
+    [["id"], pytest.param(["name"], marks=pytest.mark.slow), pytest.param(["name", "id"], marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("strategy", ["upsert", "full_merge"])
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("memory_bytes", [4 * MEGABYTE, 512 * MEGABYTE])
