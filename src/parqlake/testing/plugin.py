@@ -1,9 +1,9 @@
 """The pytest plugin: options, and the fixtures `backend`, `place`, `lake`, `feed`, `read`, `postgres` and `spark`.
 
 Spark takes part in tests that are marked `engine_work`: those in which an engine writes what the test looks at. With
-`--engines spark` it takes part in all. Catalogs and stores beside the first take turns, a test each, unless a test is
-marked `catalog_work`; so do engines where they do not matter. `--matrix star` runs all of them with every test,
-`--matrix full` every mix.
+`--engines spark` it takes part in all. What is beside the first engine, catalog and store takes turns, a test each: one
+other engine if the test is marked `engine_work`, and one other catalog or store; tests that are marked `catalog_work`
+run on all. `--matrix star` runs every test on all of them, `--matrix full` on every mix.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         engines=chosen["engines"], catalogs=chosen["catalogs"], stores=chosen["stores"], full=matrix == "full"
     )
     if matrix == "turns" and metafunc.definition.get_closest_marker("catalog_work") is None:
-        engines_too = metafunc.definition.get_closest_marker("engine_work") is None
+        engines_too = metafunc.definition.get_closest_marker("engine_work") is not None
         found = _in_turn(found, metafunc.definition.nodeid, engines_too=engines_too)
     metafunc.parametrize(
         "backend", [pytest.param(cell, id=str(cell), marks=_marks(cell)) for cell in found], indirect=True
@@ -176,14 +176,13 @@ def _chosen(config: pytest.Config, name: str, known: tuple[str, ...]) -> list[st
 
 
 def _in_turn(found: list[Backend], test: str, *, engines_too: bool) -> list[Backend]:
-    """The first cell, and of the others the one whose turn it is, always the same for a test.
-
-    Unless `engines_too`, all engines stay.
-    """
-    middle = found[0]
-    others = [cell for cell in found[1:] if engines_too or (cell.catalog, cell.store) != (middle.catalog, middle.store)]
-    turn = zlib.crc32(test.encode()) % max(1, len(others))
-    return [cell for cell in found if cell not in others or cell == others[turn]]
+    """The first cell and one other, always the same for a test; with `engines_too`, one other engine besides."""
+    middle, *others = found
+    engines = [cell for cell in others if (cell.catalog, cell.store) == (middle.catalog, middle.store)]
+    rest = [cell for cell in others if cell not in engines]
+    turn = zlib.crc32(test.encode())
+    groups = [engines, rest] if engines_too else [others]
+    return [middle, *(group[turn // 7 % len(group)] for group in groups if group)]
 
 
 def _marks(cell: Backend) -> list[pytest.MarkDecorator]:
