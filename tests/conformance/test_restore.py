@@ -10,7 +10,7 @@ from parqlake.testing.backends import LakePlace
 from parqlake.testing.data import bag, data_files, ids, orders, state, stored
 from parqlake.testing.plugin import Feed, Read
 
-pytestmark = [pytest.mark.engine_work, pytest.mark.catalog_work]
+pytestmark = pytest.mark.engine_work
 
 
 @pytest.fixture

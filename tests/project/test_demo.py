@@ -29,6 +29,7 @@ def test_the_demo_runs_on_spark_and_every_promise_holds(
     assert (tmp_path / "lake/catalog.sqlite").is_file()
 
 
+@pytest.mark.slow
 def test_the_tour_runs_and_every_promise_holds(root: Path, tmp_path: Path, run_python: Callable[..., str]) -> None:
     old = tmp_path / "lake/old.parquet"
     old.parent.mkdir()
