@@ -14,12 +14,12 @@ from parqlake.testing.backends import LakePlace
 from parqlake.testing.data import ORDERS, data_files, ids, orders, state
 from parqlake.testing.plugin import Feed
 
+pytestmark = pytest.mark.catalog_work
+
 REPEAT = """
 import sys
 import parqlake
 from parqlake.testing.data import orders
-
-pytestmark = pytest.mark.catalog_work
 
 root, catalog, engine = sys.argv[1:]
 with parqlake.connect(root, catalog=catalog, engine=engine, create=False) as lake:
