@@ -30,7 +30,7 @@ from parqlake.core.errors import (
 )
 from parqlake.core.ports import StoredFile
 from parqlake.datasets.claims import LEASE_SECONDS, SKEW_SECONDS, claim_path
-from parqlake.datasets.journal import journal_path
+from parqlake.datasets.journal import journal_path, work_folder
 from parqlake.datasets.naming import Naming
 from parqlake.datasets.place import Place
 from parqlake.datasets.recovery import recover_place
@@ -122,7 +122,7 @@ def test_a_name_that_someone_took_refuses_the_commit(place: Place) -> None:
 
 def test_a_strangers_file_is_never_replaced_after_the_commit(tmp_path: Path) -> None:
     place = Place(tmp_path / "data")
-    fill(place, {**OLD, ".parqlake/work/018f/0.staged": b"ours", "x.parquet": b"stranger's"})
+    fill(place, {**OLD, f"{work_folder('018f')}/0.staged": b"ours", "x.parquet": b"stranger's"})
     intent = {"txn": "018f", "add": [_add("0.staged", "x.parquet", 4)], "remove": []}
     place.store.write_bytes(journal_path("018f"), json.dumps({"format": 1, **intent}).encode())
     assert recover_place(place).rolled_forward == ("018f",)
@@ -131,7 +131,7 @@ def test_a_strangers_file_is_never_replaced_after_the_commit(tmp_path: Path) -> 
 
 
 def test_a_file_written_anew_is_not_deleted(place: Place) -> None:
-    fill(place, {**OLD, ".parqlake/work/018f/0.staged": b"ours"})
+    fill(place, {**OLD, f"{work_folder('018f')}/0.staged": b"ours"})
     remove = [{"path": "data_000.parquet", "size_bytes": 99}, {"path": "p=1/data_000.parquet", "size_bytes": 6}]
     intent = {"txn": "018f", "add": [_add("0.staged", "x.parquet", 4)], "remove": remove}
     place.store.write_bytes(journal_path("018f"), json.dumps({"format": 1, **intent}).encode())
@@ -152,7 +152,7 @@ def test_a_commit_that_comes_after_it_was_given_up_is_void(place: Place) -> None
 
 @pytest.mark.parametrize("torn", [b"", b'{"format": 1, "add": [', b"[]", b'{"format": 1}'])
 def test_a_torn_journal_decides_nothing(place: Place, torn: bytes) -> None:
-    fill(place, {**OLD, ".parqlake/work/018f/0.staged": b"ours", journal_path("018f"): torn})
+    fill(place, {**OLD, f"{work_folder('018f')}/0.staged": b"ours", journal_path("018f"): torn})
     assert recover_place(place).rolled_back == ("018f",)
     assert rows(place) == before
     assert left_behind(place) == []
@@ -161,7 +161,7 @@ def test_a_torn_journal_decides_nothing(place: Place, torn: bytes) -> None:
 def test_a_journal_is_no_way_out(tmp_path: Path) -> None:
     place = Place(tmp_path / "data")
     (tmp_path / "precious").write_bytes(b"x")
-    fill(place, {".parqlake/work/018f/0.staged": b"ours"})
+    fill(place, {f"{work_folder('018f')}/0.staged": b"ours"})
     for intent in (
         {"add": [_add("0.staged", "../precious", 1, replaces=True)], "remove": []},
         {"add": [], "remove": [{"path": "../precious", "size_bytes": 1}]},
@@ -180,7 +180,7 @@ def test_a_newer_journal_is_left_alone(place: Place) -> None:
 
 
 def _add(staged: str, final: str, size: int, *, replaces: bool = False) -> dict[str, Any]:
-    return {"staged": f".parqlake/work/018f/{staged}", "final": final, "size_bytes": size, "replaces": replaces}
+    return {"staged": f"{work_folder('018f')}/{staged}", "final": final, "size_bytes": size, "replaces": replaces}
 
 
 def test_wrong_calls_are_refused(place: Place) -> None:
@@ -259,13 +259,13 @@ def _forged(place: Place, txn: str, **changes: Any) -> None:
 
 
 def test_a_lease_of_another_machine_runs_out(place: Place) -> None:
-    fill(place, {**OLD, ".parqlake/work/018f/0.staged": b"theirs"})
+    fill(place, {**OLD, f"{work_folder('018f')}/0.staged": b"theirs"})
     for expires in (time.time() + LEASE_SECONDS, time.time() - SKEW_SECONDS / 2):  # clocks may differ by a little
         _forged(place, "018f", expires=expires)
         with pytest.raises(ConflictError, match="ann@elsewhere:7 since 2026-01-01"), Swap(place):
             raise AssertionError
         assert recover_place(place).at_work == ("018f",)
-        assert place.store.exists(".parqlake/work/018f/0.staged")
+        assert place.store.exists(f"{work_folder('018f')}/0.staged")
     _forged(place, "018f", expires=time.time() - SKEW_SECONDS - 1)
     assert overwrite(place) == rows(place)
     assert left_behind(place) == []
@@ -331,13 +331,13 @@ def test_a_dead_process_of_this_machine_is_known_at_once(tmp_path: Path) -> None
 
 
 def test_files_waits_until_an_append_is_whole(place: Place) -> None:
-    fill(place, {**OLD, "half.parquet": b"half 1", ".parqlake/work/018f/1.staged": b"half 2"})
+    fill(place, {**OLD, "half.parquet": b"half 1", f"{work_folder('018f')}/1.staged": b"half 2"})
     add = [_add("0.staged", "half.parquet", 6), _add("1.staged", "whole.parquet", 6)]
     place.store.write_bytes(journal_path("018f"), json.dumps({"format": 1, "add": add, "remove": []}).encode())
     _forged(place, "018f", maintains=False)
 
     def finish() -> None:
-        place.store.move(".parqlake/work/018f/1.staged", "whole.parquet")
+        place.store.move(f"{work_folder('018f')}/1.staged", "whole.parquet")
         place.store.delete([journal_path("018f")])
         place.store.delete([claim_path("018f")])
 

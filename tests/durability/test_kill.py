@@ -11,17 +11,12 @@ from writer import SCHEMA
 
 from parqlake.testing.backends import LakePlace
 
+KILLS = 20
 
-@pytest.mark.parametrize(
-    ("engine", "kills"),
-    [
-        ("pyarrow", 8),
-        pytest.param("pyarrow", 20, marks=pytest.mark.slow),
-        pytest.param("duckdb", 20, marks=pytest.mark.slow),
-    ],
-)
+
+@pytest.mark.parametrize("engine", ["pyarrow", pytest.param("duckdb", marks=pytest.mark.slow)])
 def test_killing_a_writer_at_random_moments_leaves_whole_versions(
-    shared_place: LakePlace, start_writer: Start, engine: str, kills: int
+    shared_place: LakePlace, start_writer: Start, engine: str
 ) -> None:
     if engine == "duckdb" and "postgresql" in shared_place.catalog:
         pytest.skip("the engine writes the same way whatever the catalog; SQLite covers it")
@@ -30,7 +25,7 @@ def test_killing_a_writer_at_random_moments_leaves_whole_versions(
         table = lake.create_table("torn.rows", SCHEMA, partition_by=["part"])
         acknowledged: set[tuple[int, int]] = set()
         waiting = start_writer(shared_place, writer=0, count=10_000, engine=engine)
-        for kill in range(kills):
+        for kill in range(KILLS):
             process = waiting
             waiting = start_writer(shared_place, writer=kill + 1, count=10_000, engine=engine)
             begin(process)
