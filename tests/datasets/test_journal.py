@@ -29,7 +29,7 @@ from parqlake.core.errors import (
     UnsafePathError,
 )
 from parqlake.core.ports import StoredFile
-from parqlake.datasets.claims import LEASE_SECONDS, SKEW_SECONDS, claim_path
+from parqlake.datasets.claims import LEASE_SECONDS, SKEW_SECONDS, claim_path, read_claim
 from parqlake.datasets.journal import journal_path, work_folder
 from parqlake.datasets.naming import Naming
 from parqlake.datasets.place import Place
@@ -304,10 +304,10 @@ def test_an_abort_and_a_commit_exclude_each_other(place: Place) -> None:
 
 def test_a_lease_is_renewed_while_its_owner_works(place: Place) -> None:
     with Swap(place, lease_seconds=0.4) as swap:
-        path = claim_path(swap.txn)
-        first = json.loads(place.store.read_bytes(path))["expires"]
+        first = read_claim(place.store, swap.txn)
+        assert first is not None
         until = time.monotonic() + 10
-        while json.loads(place.store.read_bytes(path))["expires"] <= first:
+        while (now := read_claim(place.store, swap.txn)) is None or now.expires <= first.expires:
             assert time.monotonic() < until, "never renewed"
             time.sleep(0.05)
     time.sleep(0.3)

@@ -229,14 +229,3 @@ def test_sync_names_forces_folders_even_of_files_that_are_gone(
         store.sync_names(["t/p=1/a", "t/gone/b"])
     root = tmp_path / "lake"
     assert seen == [str(root / "t/p=1"), str(root / "t"), str(root)]
-
-
-def test_writers_survive_those_who_remove_empty_folders(store: LocalStore) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        tidying = [pool.submit(lambda: [store.remove_folders(["t/p", "t"]) for _ in range(3000)]) for _ in range(2)]
-        for number in range(150):
-            store.write_bytes("t/p/a", b"x")
-            assert store.move("t/p/a", f"t/p/{number}")
-            store.delete([f"t/p/{number}"])
-        for task in tidying:
-            task.result()

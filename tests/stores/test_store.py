@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -209,6 +210,17 @@ def test_empty_folders_can_be_removed(store: FsspecStore) -> None:
     for path in ("", "..", "a/../.."):
         with pytest.raises(UnsafePathError):
             store.remove_folders([path])
+
+
+def test_writers_survive_those_who_remove_empty_folders(store: FsspecStore) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        tidying = [pool.submit(lambda: [store.remove_folders(["t/p", "t"]) for _ in range(3000)]) for _ in range(2)]
+        for number in range(150):
+            store.write_bytes("t/p/a", b"x")
+            assert store.move("t/p/a", f"t/p/{number}")
+            store.delete([f"t/p/{number}"])
+        for task in tidying:
+            task.result()
 
 
 class S3AnswerError(Exception):

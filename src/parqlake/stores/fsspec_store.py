@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import fsspec
 import pyarrow.fs
@@ -20,10 +20,13 @@ PROBE = ".parqlake-probe-"
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "r2"}
 _DELETE_THREADS = 16
 _CREATE_TRIES = 5
+_FOLDER_TRIES = 100
 _S3_TAKEN = {"PreconditionFailed", "412"}
 _S3_RACE = {"ConditionalRequestConflict", "409"}
 """Someone else writes the same object in this instant; S3 says to try again."""
 _S3_UNABLE = {"NotImplemented", "501"}
+
+_T = TypeVar("_T")
 
 
 class FsspecStore:
@@ -102,7 +105,7 @@ class FsspecStore:
             return
         for folder in folders:
             with self._mapped("create folder", folder, writing=True):
-                self._filesystem.makedirs(folder, exist_ok=True)
+                self._in_folder(f"{folder}/", lambda: None)
 
     def sync(self, paths: Iterable[str]) -> None:
         """Checks the paths; what a remote store has acknowledged is durable already."""
@@ -122,12 +125,7 @@ class FsspecStore:
         """
         full = self.full_path(path)
         with self._mapped("write", path, writing=True):
-            if self._has_folders:
-                self._filesystem.makedirs(full.rpartition("/")[0], exist_ok=True)
-            if not exclusive:
-                self._filesystem.pipe_file(full, data)
-                return True
-            return self._create(full, data)
+            return self._in_folder(full, lambda: self._write(full, data, exclusive=exclusive))
 
     def exists(self, path: str) -> bool:
         """Whether a file lies at the path."""
@@ -141,7 +139,7 @@ class FsspecStore:
         start = len(self._root) + 1
         with self._mapped("list", prefix, writing=False):
             self._filesystem.invalidate_cache()
-            found = self._filesystem.find(folder, detail=True)
+            found = self._find(folder)
         if list(found) == [folder]:  # some file systems "find" a file at the folder's own path
             return
         for full, info in sorted(found.items()):
@@ -167,10 +165,8 @@ class FsspecStore:
             self._filesystem.invalidate_cache()
             if not replace and self._filesystem.exists(end):
                 return False
-            if self._has_folders:
-                self._filesystem.makedirs(end.rpartition("/")[0], exist_ok=True)
             try:
-                self._move(start, end)
+                self._in_folder(end, lambda: self._move(start, end), source=start)
             except FileNotFoundError as error:
                 raise store_error(error, "move", source, writing=False) from error
         return True
@@ -186,7 +182,7 @@ class FsspecStore:
         if not self._has_folders:
             return
         for folder in folders:
-            with suppress(OSError):
+            with suppress(OSError, KeyError):  # the latter: see `_find`
                 if not self._filesystem.ls(folder, detail=False):  # some file systems remove what is not empty
                     self._filesystem.rmdir(folder)
 
@@ -197,7 +193,7 @@ class FsspecStore:
             return []
         with self._mapped("list", prefix, writing=False):
             self._filesystem.invalidate_cache()
-            found = self._filesystem.find(folder, withdirs=True, detail=True)
+            found = self._find(folder, withdirs=True)
         start = len(self._root) + 1
         names = [full[start:] for full, info in found.items() if info.get("type") == "directory" and full != folder]
         return sorted(names, key=lambda name: (-name.count("/"), name))
@@ -211,6 +207,38 @@ class FsspecStore:
     def _folder_path(self, path: str) -> str:
         folder = safe_folder(path)
         return f"{self._root}/{folder}" if folder else self._root
+
+    def _find(self, folder: str, *, withdirs: bool = False) -> dict[str, dict[str, Any]]:
+        for attempt in range(_FOLDER_TRIES):
+            try:
+                return dict(self._filesystem.find(folder, withdirs=withdirs, detail=True))
+            except KeyError:  # the file system in memory trips over a file that goes while it lists
+                if attempt == _FOLDER_TRIES - 1:
+                    raise
+        raise AssertionError  # not reached: the last try returns or raises
+
+    def _in_folder(self, full: str, action: Callable[[], _T], *, source: str | None = None) -> _T:
+        """Creates the folder of a file, then acts in it; again if someone removed the still empty folder meanwhile.
+
+        A `source` that is missing is no such case: that is raised at once.
+        """
+        folder = full.rpartition("/")[0]
+        for attempt in range(_FOLDER_TRIES):
+            try:
+                if self._has_folders:
+                    self._filesystem.makedirs(folder, exist_ok=True)
+                return action()
+            except (FileNotFoundError, FileExistsError):  # the latter: it was there, and no more at the second look
+                in_vain = self._filesystem.isfile(folder) or (source and not self._filesystem.exists(source))
+                if not self._has_folders or in_vain or attempt == _FOLDER_TRIES - 1:
+                    raise
+        raise AssertionError  # not reached: the last try returns or raises
+
+    def _write(self, full: str, data: bytes, *, exclusive: bool) -> bool:
+        if exclusive:
+            return self._create(full, data)
+        self._filesystem.pipe_file(full, data)
+        return True
 
     def _create(self, full: str, data: bytes) -> bool:
         for attempt in range(_CREATE_TRIES):

@@ -217,7 +217,7 @@ def _make_folder(folder: str) -> None:
     for attempt in range(_TRIES):
         try:
             os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-        except FileNotFoundError:
+        except (FileNotFoundError, FileExistsError):  # the latter: it was there, and no more at the second look
             if attempt == _TRIES - 1:
                 raise
         else:

@@ -77,13 +77,7 @@ def cluster_files(
         metadata=new_mark(columns, curve, len(rows)) | dict(metadata or {}),
         taken=sources,
     )
-    try:
-        for batch in rows_in_order(found, columns, curve, memory_bytes):
-            output.write(batch)
-        return output.finish()
-    except BaseException:
-        output.abandon()
-        raise
+    return output.write_all(rows_in_order(found, columns, curve, memory_bytes))
 
 
 def new_mark(columns: Sequence[str], curve: Curve, files: int) -> dict[bytes, bytes]:

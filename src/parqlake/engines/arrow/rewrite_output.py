@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
@@ -142,6 +142,16 @@ class OutputFiles(CutRows["_PlannedFile"]):
         self._taken = set(taken)
         self._paths: list[str] = []
         self._made: list[FileInfo] = []
+
+    def write_all(self, batches: Iterable[pa.RecordBatch]) -> list[FileInfo]:
+        """Writes all rows and finishes, or deletes what was made and raises."""
+        try:
+            for batch in batches:
+                self.write(batch)
+            return self.finish()
+        except BaseException:
+            self.abandon()
+            raise
 
     def finish(self) -> list[FileInfo]:
         """Ends the last file, makes all durable and tells of them, in order."""

@@ -67,13 +67,7 @@ def rewrite_files(
         metadata=metadata,
         taken=sources,
     )
-    try:
-        for batch in found.batches():
-            output.write(batch)
-        return output.finish()
-    except BaseException:
-        output.abandon()
-        raise
+    return output.write_all(found.batches())
 
 
 def check_options(*, schema: pa.Schema, compression: str, memory_bytes: int) -> None:

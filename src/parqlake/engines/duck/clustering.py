@@ -115,13 +115,7 @@ def cluster_with_duckdb(
         metadata=new_mark(columns, curve, len(rows)) | dict(metadata or {}),
         taken=sources,
     )
-    try:
-        for batch in sorted_rows(found, columns, curve, memory_bytes):
-            output.write(batch)
-        return output.finish()
-    except BaseException:
-        output.abandon()
-        raise
+    return output.write_all(sorted_rows(found, columns, curve, memory_bytes))
 
 
 def sorts_rows(working: pa.Schema, memory_bytes: int) -> bool:

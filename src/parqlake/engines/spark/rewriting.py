@@ -90,13 +90,7 @@ class FileWriting:
             memory_bytes=self.memory_bytes,
             metadata=self.metadata,
         )
-        try:
-            for batch in batches:
-                output.write(batch)
-            (made,) = output.finish()
-        except BaseException:
-            output.abandon()
-            raise
+        (made,) = output.write_all(batches)
         return {"number": number, "path": own, "size": made.size_bytes, "rows": made.num_rows}
 
 
