@@ -17,6 +17,7 @@ from parqlake.engines.spark.engine import grouped, is_shared
 from parqlake.engines.spark.settings import settings
 from parqlake.engines.spark.types import check_spark_types
 from parqlake.spark.columns import quoted, to_column
+from parqlake.spark.local_files import parquet_frame
 from parqlake.spark.projecting import projected
 from parqlake.table.explain import spark_way
 
@@ -62,20 +63,11 @@ def _stored_frames(plan: ReadPlan, store: Store, spark: Any) -> Iterator[Any]:
 
 
 def _files(files: Sequence[PlannedFile], schema: pa.Schema, store: Store, spark: Any) -> Any:
-    paths = [f"file://{store.full_path(file.path)}" for file in files]
+    paths = [store.full_path(file.path) for file in files]
     # Without this Spark starts a job to list more than 32 paths, which takes longer than the read.
     with settings(spark, {_LISTING_THRESHOLD: str(len(paths) + 1), _IGNORE_LOCALITY: "true"}):
         reader = spark.read.schema(_spark_schema(without_ids(schema))).option("__globPaths__", "false")
-        return _parquet(reader, paths, spark)
-
-
-def _parquet(reader: Any, paths: list[str], spark: Any) -> Any:
-    """The frame of these files; the list goes to the JVM as one text, since Spark would send it path by path."""
-    java = getattr(reader, "_jreader", None)  # a client of Spark Connect has none, and sends the list in one message
-    if java is None or any("\n" in path for path in paths):
-        return reader.parquet(*paths)
-    array = spark._jvm.java.util.regex.Pattern.compile("\n").split("\n".join(paths))
-    return reader._df(java.parquet(array))
+        return parquet_frame(reader, paths, spark)
 
 
 def _through_python(plan: ReadPlan, store: Store, spark: Any) -> Any:
