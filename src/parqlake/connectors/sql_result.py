@@ -1,0 +1,77 @@
+"""The answer to a query: lazy, and handed out in whichever form is wanted."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from parqlake.connectors.polars_frames import frame_of
+from parqlake.core.errors import MissingExtraError
+
+
+class RunningQuery(Protocol):
+    """A query that an engine has understood."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its result."""
+
+    def run(self) -> pa.RecordBatchReader:
+        """Runs it, and streams the rows; each call runs it again."""
+
+
+class SqlResult:
+    """The rows of `lake.sql`. The query runs when they are asked for, on the versions that were found by the call.
+
+    It can be asked as often as one likes, and be written to a table: `table.append(lake.sql("…"))`.
+    """
+
+    def __init__(self, query: RunningQuery) -> None:
+        """Made by `Lake.sql`."""
+        self._query = query
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types."""
+        return self._query.schema
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.schema.names)
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The rows as a stream of Arrow batches."""
+        return self._query.run()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The same as `to_batches`."""
+        return self.to_batches()
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table."""
+        return self.to_batches().read_all()
+
+    def to_pandas(self, **options: Any) -> Any:
+        """All rows as a pandas frame; options go to `pyarrow.Table.to_pandas`."""
+        table = self.to_arrow()
+        try:
+            return table.to_pandas(**options)
+        except ImportError as error:
+            raise MissingExtraError("pandas", "pandas") from error
+
+    def to_polars(self) -> Any:
+        """All rows as a Polars data frame."""
+        return frame_of(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The Arrow stream interface."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The Arrow schema interface."""
+        return self.schema.__arrow_c_schema__()
+
+    def __repr__(self) -> str:
+        return f"<SqlResult with columns {', '.join(self.columns)}>"
