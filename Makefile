@@ -9,7 +9,7 @@ SCALE ?= smoke
 BIN := .venv/bin
 RUN := $(BIN)/python
 STAMP := .venv/.installed
-BENCHMARKS := planning append spark_write spark_read datasets merge
+BENCHMARKS := planning append spark_write spark_read datasets merge spark_merge compaction clustering
 export PYTHONDONTWRITEBYTECODE ?= 1
 
 # An environment that was made in another folder (a moved or copied checkout) is made again.

@@ -3,6 +3,7 @@
     python benchmarks/compaction.py             # 1,000 files, 6M rows of TPC-H lineitem
     python benchmarks/compaction.py --full      # 10,000 files
     python benchmarks/compaction.py --smoke     # 100 files, 600,000 rows
+    python benchmarks/compaction.py --files 12  # files of 12 MB
 
 Each run is a process of its own on fresh files, each peer in an environment of its own. Memory is what the process grew
 by over what it held before. Bytes written are those of files that were not there before; their share of the bytes that
@@ -222,6 +223,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="a tenth of files and rows")
     parser.add_argument("--full", action="store_true", help="10,000 files")
+    parser.add_argument("--files", type=int, help="how many files the rows are in, instead")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", type=Path, help="also write the figures there")
     parser.add_argument("--child", nargs=3, metavar="WHAT", help=argparse.SUPPRESS)
@@ -231,6 +233,7 @@ def main() -> None:
         child(side, float(scale), int(files))
         return
     scale, files = (0.1, 100) if arguments.smoke else (1, 10_000 if arguments.full else 1000)
+    files = arguments.files or files
     report = Report(f"compaction of {files:,} files of TPC-H lineitem", machine())
     pythons = {side: sys.executable for side in SIDES if side not in PEERS}
     for peer, requirements in PEERS.items():

@@ -6,8 +6,9 @@ set -eu
 new=$(mktemp)
 trap 'rm -f "$new"' EXIT
 [ ! -e constraints.txt ] || cp constraints.txt "$new" # pins that still fit are kept, unless --upgrade is given
+# All extras but daft, which would bring an older PyArrow for everyone.
 printf 'hatchling\nuv\n' | .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
-  --all-extras --group dev --group docs "$@" --output-file "$new" pyproject.toml -
+  --extra all --extra iceberg --extra s3 --extra azure --extra gcs --group dev --group docs "$@" --output-file "$new" pyproject.toml -
 {
   echo "# Versions that the project is developed and tested with. Renew them with: make constraints"
   cat "$new"

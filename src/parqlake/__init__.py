@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Any
 from parqlake._version import __version__
 
 if TYPE_CHECKING:
+    from parqlake.connectors.sql_result import SqlResult
     from parqlake.core import errors
     from parqlake.core.errors import ParqlakeError
+    from parqlake.core.maintenance.health import HealthFinding
     from parqlake.core.ports import WrittenFile
     from parqlake.lost_catalog import rebuild
     from parqlake.table.clustering import Clustering
+    from parqlake.table.exporting import ExportResult
+    from parqlake.table.health import Health, LakeHealth
+    from parqlake.table.importing import ImportResult
     from parqlake.table.lake import Lake
+    from parqlake.table.maintained import LakeMaintained, Maintained
     from parqlake.table.maintenance_stats import TableMaintenance
     from parqlake.table.merge_builder import MergeBuilder
+    from parqlake.table.progress import Progress
     from parqlake.table.result import DeleteResult, MergeResult, UpdateResult, WriteResult
     from parqlake.table.scan import Scan
     from parqlake.table.table import Table
@@ -27,11 +34,20 @@ if TYPE_CHECKING:
 __all__ = [
     "Clustering",
     "DeleteResult",
+    "ExportResult",
+    "Health",
+    "HealthFinding",
+    "ImportResult",
     "Lake",
+    "LakeHealth",
+    "LakeMaintained",
+    "Maintained",
     "MergeBuilder",
     "MergeResult",
     "ParqlakeError",
+    "Progress",
     "Scan",
+    "SqlResult",
     "Table",
     "TableMaintenance",
     "Transaction",
@@ -47,11 +63,20 @@ __all__ = [
 _HOMES = {
     "Clustering": "parqlake.table.clustering",
     "DeleteResult": "parqlake.table.result",
+    "ExportResult": "parqlake.table.exporting",
+    "Health": "parqlake.table.health",
+    "HealthFinding": "parqlake.core.maintenance.health",
+    "ImportResult": "parqlake.table.importing",
     "Lake": "parqlake.table.lake",
+    "LakeHealth": "parqlake.table.health",
+    "LakeMaintained": "parqlake.table.maintained",
+    "Maintained": "parqlake.table.maintained",
     "MergeBuilder": "parqlake.table.merge_builder",
     "MergeResult": "parqlake.table.result",
     "ParqlakeError": "parqlake.core.errors",
+    "Progress": "parqlake.table.progress",
     "Scan": "parqlake.table.scan",
+    "SqlResult": "parqlake.connectors.sql_result",
     "Table": "parqlake.table.table",
     "TableMaintenance": "parqlake.table.maintenance_stats",
     "Transaction": "parqlake.table.transaction",

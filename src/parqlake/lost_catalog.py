@@ -9,11 +9,13 @@ from typing import Any
 
 from parqlake.catalogs.open import open_catalog
 from parqlake.core.errors import AlreadyExistsError, InvalidOptionError, LakeNotFoundError
+from parqlake.core.names import MARKER
 from parqlake.engines.arrow import PyArrowEngine
 from parqlake.stores.opening import open_store
 from parqlake.table.context import LakeContext
+from parqlake.table.progress import ProgressChoice, reporting
 from parqlake.table.rebuilding import RebuildReport, choose, refill, survey
-from parqlake.wiring import CATALOG_FILE, MARKER, connect, connector, frame_engine, make_engine
+from parqlake.wiring import CATALOG_FILE, connect, connector, frame_engine, make_engine
 
 
 def rebuild(
@@ -23,6 +25,7 @@ def rebuild(
     storage_options: Mapping[str, Any] | None = None,
     ambiguous: str = "error",
     dry_run: bool = False,
+    progress: ProgressChoice = None,
 ) -> RebuildReport:
     """Makes a new catalog for a lake that has lost its own, from what the footers of its files say.
 
@@ -39,6 +42,7 @@ def rebuild(
             delete, compaction or a transaction): `"error"` refuses, `"skip"` leaves them out, `"union"` takes all
             their files, with removed rows and rewritten ones twice.
         dry_run: says what would be made, and writes nothing.
+        progress: is called with a `Progress` as files are looked at; see `parqlake.connect`.
 
     Raises:
         AlreadyExistsError: there is a catalog; move it away first.
@@ -55,7 +59,8 @@ def rebuild(
         if not store.is_local:
             raise InvalidOptionError(f"the new catalog of {store.url} needs a place: catalog='postgresql://…'")
         url = store.full_path(CATALOG_FILE)
-    tables, unreadable = survey(store)
+    with reporting(progress, None, operation="rebuild", table=store.url) as told:
+        tables, unreadable = survey(store, told)
     if not tables:
         raise LakeNotFoundError(f"no file in {store.url} names a table, so there is nothing to rebuild; check the path")
     chosen, skipped = choose(tables, ambiguous)

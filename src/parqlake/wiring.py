@@ -17,17 +17,16 @@ from parqlake.core.errors import (
     LakeNotFoundError,
 )
 from parqlake.core.model import TransactionRecord, TransactionStatus
+from parqlake.core.names import MARKER
 from parqlake.core.ports import Catalog, Engine, FrameEngine, Store
 from parqlake.engines.arrow import PyArrowEngine
 from parqlake.storage_options import StorageOptions
 from parqlake.stores.opening import open_store
 from parqlake.table.context import LakeContext, now
 from parqlake.table.lake import Lake
+from parqlake.table.progress import ProgressChoice, check_progress
 from parqlake.table.sources import is_spark_frame
 from parqlake.table.unit import who
-
-MARKER = "_parqlake.json"
-"""Lies in the root and names the lake, so that a catalog is never used with another lake's files."""
 
 CATALOG_FILE = "catalog.sqlite"
 _CREATION = "lake-creation"
@@ -43,6 +42,7 @@ def connect(
     storage_options: StorageOptions | Mapping[str, Any] | None = None,
     engine: str | Engine = "pyarrow",
     create: bool = True,
+    progress: ProgressChoice = None,
 ) -> Lake:
     """Opens a lake, and creates it on first use.
 
@@ -54,6 +54,9 @@ def connect(
             `parqlake.storage_options`, such as `AwsStorageOptions`, or a mapping of what the fsspec file system takes.
         engine: who carries writes out unless a call says otherwise: `"pyarrow"`, `"duckdb"`, or an engine object.
         create: False refuses to create a lake where there is none.
+        progress: who is told of long work: a function that takes a `parqlake.Progress`, or False for nobody. If left
+            out, a bar is shown where stderr is a terminal and rich is installed (`parqlake[ui]`), but not in CI jobs
+            and not with `PARQLAKE_PROGRESS=0` in the environment.
 
     Raises:
         LakeNotFoundError: there is no lake, and `create` is False.
@@ -66,6 +69,7 @@ def connect(
         >>> lake = parqlake.connect("warehouse")                                             # doctest: +SKIP
         >>> lake = parqlake.connect("warehouse", catalog="postgresql://user@host/database")  # doctest: +SKIP
     """
+    check_progress(progress)
     store = open_store(fspath(root), storage_options)
     chosen = make_engine(engine) if isinstance(engine, str) else engine
     marker = _marker(store)
@@ -87,6 +91,7 @@ def connect(
         make_engine=cache(make_engine),
         frame_engine=frame_engine,
         connect_to=connector,
+        progress=progress,
     )
     return Lake(context)
 
@@ -123,6 +128,38 @@ def connector(name: str) -> Callable[..., Any]:
         from parqlake.spark.session import session
 
         return lambda plan, store, spark: to_spark(plan, store, session() if spark is None else spark)
+    if name == "duckdb":
+        from parqlake.connectors.duckdb_views import to_duckdb
+
+        return to_duckdb
+    if name in ("polars", "polars_lazy"):
+        from parqlake.connectors.polars_frames import scan_polars, to_polars
+
+        return to_polars if name == "polars" else scan_polars
+    if name == "datafusion":
+        from parqlake.connectors.datafusion_tables import to_datafusion
+
+        return to_datafusion
+    if name == "daft":
+        from parqlake.connectors.daft_source import to_daft
+
+        return to_daft
+    if name == "sql":
+        from parqlake.connectors.sql import run_sql
+
+        return run_sql
+    if name == "attach":
+        from parqlake.connectors.attaching import attach
+
+        return attach
+    if name == "delta_export":
+        from parqlake.exports.delta import export_delta
+
+        return export_delta
+    if name == "iceberg_export":
+        from parqlake.exports.iceberg import export_iceberg
+
+        return export_iceberg
     raise InvalidOptionError(f"no connector is called {name!r}")
 
 

@@ -337,3 +337,31 @@ def test_a_merge_that_met_another_is_worked_out_again(stock: Table, place: LakeP
     again = stock.merge(_changes((1, "U", "a", 1)), on="t.id = s.key", idempotency_key="job-1").when_matched().delete()
     replayed = again.run()
     assert (replayed.replayed, _counts(replayed), stock.version) == (True, (0, 2, 0, 7), 4)
+
+
+def test_clauses_in_a_transaction_see_what_it_did_before(stock: Table, lake: Lake) -> None:
+    with lake.transaction(idempotency_key="night-1") as tx:
+        inside = tx.table("sales.stock")
+        inside.append(_stock((21, "a", 200, "mine")))
+        assert inside.delete("id = 2") == 1
+        changes = _changes((1, "D", "a", 1), (2, "U", "a", 5), (21, "U", "b", 1), (30, "I", "c", 3))
+        counts = _stream(inside, changes)
+        assert _counts(counts) == (2, 3, 1, 7)
+        later = inside.merge(changes, on="t.id = s.key").when_matched().delete()
+        wanted = [(2, "a", 5, None), (3, "b", 30, None), (11, "a", 110, "old"), (12, "a", 120, "old")]
+        wanted += [(13, "b", None, None), (21, "b", 201, "mine"), (30, "c", 3, None)]
+        assert rows(inside.scan().to_arrow().sort_by("id")) == wanted
+        with pytest.raises(errors.InvalidOptionError, match="strategy='insert'"):
+            inside.merge(changes, on="t.id = s.key", strategy="insert")
+    assert (_sorted(stock), stock.version, stock.history()[0].operation) == (wanted, 3, "merge")
+    with pytest.raises(errors.InputError, match="has ended"):
+        later.run()
+    with lake.transaction(idempotency_key="night-1") as tx:
+        assert _counts(_stream(tx.table("sales.stock"), changes)) == (0, 0, 0, 0)
+    assert tx.replayed
+    # What it looked for and did not find is part of what it read.
+    with pytest.raises(errors.ConcurrentAppendError), lake.transaction() as tx:
+        begun = tx.table("sales.stock").merge(_changes((77, "I", "a", 1)), on="t.id = s.key")
+        assert begun.when_not_matched().insert().run().inserted == 1
+        stock.append(_stock((77, "a", 7, "theirs")))
+    assert rows(stock.scan("id = 77").to_arrow()) == [(77, "a", 7, "theirs")]

@@ -16,6 +16,7 @@ from parqlake.testing.backends import Backend
 from parqlake.testing.data import ORDERS, TypeCase, bag, orders, rows, state
 from parqlake.testing.plugin import Read
 
+TINY = 100_000
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.float64()), ("s", pa.string()), ("part", pa.string())])
 
 
@@ -42,6 +43,22 @@ def _shuffled(lake: Lake, name: str, files: int = 8, count: int = 500, **options
     for number in range(files):
         table.append(_data(count, number), engine="pyarrow")
     return table
+
+
+def _watch_shared_sorts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where the number of files is put down of each group that many tasks of Spark sort together."""
+    from parqlake.engines.spark import rewrite_tasks
+
+    seen: list[int] = []
+    sort = rewrite_tasks.cluster_group
+    monkeypatch.setattr(
+        rewrite_tasks,
+        "cluster_group",
+        lambda spark, group, *args, **options: (
+            seen.append(len(group.rows)) or sort(spark, group, *args, **options)  # type: ignore[func-returns-value]
+        ),
+    )
+    return seen
 
 
 def _files_read(table: Table, where: str) -> int:
@@ -76,16 +93,24 @@ def test_files_are_skipped_by_each_column_and_a_repeat_does_nothing(lake: Lake, 
 
 
 @pytest.mark.engine_work
-def test_all_engines_give_the_same_statistics_and_rows(lake: Lake, backend: Backend) -> None:
+def test_all_engines_give_the_same_statistics_and_rows(
+    lake: Lake, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found: list[Any] = []
+    shared = _watch_shared_sorts(monkeypatch) if backend.engine == "spark" else []
     for engine in ("pyarrow", backend.engine):
         table = _shuffled(lake, f"by_{len(found)}", files=4)
         stats = [
             table.optimize(["s", "a"], target_rows_per_file=300, engine=engine),
             table.optimize(["b"], target_rows_per_file=300, engine=engine, curve="zorder"),
         ]
-        found.append(([each.to_dict() for each in stats], rows(table.scan().to_arrow())))
+        laid = rows(table.scan().to_arrow())
+        # With so little memory Spark sorts with many tasks. Row groups are then as small as memory has it.
+        tight = table.optimize(["a", "s"], target_rows_per_file=500, engine=engine, memory_limit=TINY)
+        counts = (tight.before_file_count, tight.compacted_file_count, table.files().column("row_count").to_pylist())
+        found.append(([each.to_dict() for each in stats], laid, counts, rows(table.scan().to_arrow())))
     assert found[0] == found[1]
+    assert shared == ([4] if backend.engine == "spark" and backend.store != "memory" else [])
 
 
 @pytest.mark.engine_work
@@ -126,6 +151,43 @@ def test_only_what_is_new_or_lies_badly_is_rewritten(here: Lake) -> None:
     table.optimize(target_rows_per_file=100)
     assert table.clustering().depth == 1
     assert table.optimize(target_rows_per_file=100).compacted_file_count == 0
+
+
+def test_a_small_append_is_laid_out_alone(here: Lake) -> None:
+    table = _shuffled(here, "appended", files=4, count=2000, cluster_by=["a", "b"])
+    table.optimize(target_rows_per_file=100)
+    settled = set(table.files().column("path").to_pylist())
+    table.append(_data(80, 50))
+    alone = table.optimize(target_rows_per_file=100)
+    assert alone.compacted_file_count <= 1
+    table.append(_data(80, 51))
+    both = table.optimize(target_rows_per_file=100)
+    assert both.compacted_file_count == 2
+    assert settled <= set(table.files().column("path").to_pylist())
+    assert table.optimize(target_rows_per_file=100).compacted_file_count == 0
+
+
+def test_cluster_by_follows_its_columns(here: Lake) -> None:
+    table = _shuffled(here, "renamed", files=2, count=100, cluster_by=["a", "b"], properties={"owner": "us"})
+    table.optimize(target_rows_per_file=50)
+    table.rename_column("a", "key")
+    assert dict(table.properties) == {"owner": "us", "cluster_by": '["key", "b"]'}
+    table.widen_column("b", pa.float64())
+    assert table.optimize(target_rows_per_file=50).compacted_file_count == 0  # the same columns as before
+    assert [column.name for column in table.clustering().columns] == ["key", "b"]
+    before = state(here)
+    with pytest.raises(errors.InvalidOptionError, match='cannot drop "key": the table is clustered by it'):
+        table.drop_column("key")
+    assert state(here) == before
+    table.add_column("late", pa.int32())
+    table.set_properties({"cluster_by": '["late", "key"]'})
+    table.drop_column("b")
+    table.restore(version=3)
+    assert dict(table.properties) == {"cluster_by": '["a"]'}
+    table.set_properties({"cluster_by": "a"})  # nonsense, which is nobody's concern but that of `optimize`
+    table.rename_column("a", "key")
+    table.drop_column("key")
+    assert dict(table.properties) == {"cluster_by": "a"}
 
 
 def test_columns_in_order_already_need_nothing(here: Lake) -> None:

@@ -20,6 +20,7 @@ from parqlake.core.clustering import Curve, Layout, RankModel, current, is_clust
 from parqlake.core.clustering.order_keys import is_orderable
 from parqlake.core.errors import ColumnNotFoundError, InvalidOptionError, UnsupportedTypeError
 from parqlake.core.maintenance import has_codec
+from parqlake.engines.arrow import cluster_texts
 
 SMALL = 64 * 1024
 """So little memory that everything goes through the disk."""
@@ -177,6 +178,28 @@ def test_texts_that_differ_late_are_sorted_too(engine: str) -> None:
     found = pa.concat_tables(place.read(file.path) for file in made)
     assert found["name"].to_pylist() == sorted(names)
     assert multiset([found]) == multiset([table])
+
+
+@pytest.mark.parametrize("most", [4, 65_536])
+def test_texts_of_few_values_travel_as_numbers(engine: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless there turn out to be more than the first file let expect: then rows are read again, as they are."""
+    monkeypatch.setattr(cluster_texts, "MOST_VALUES", most)
+    numbered = []
+    number = cluster_texts.TextCodes.numbered
+    monkeypatch.setattr(
+        cluster_texts.TextCodes,
+        "numbered",
+        lambda self, batch: numbered.append(self.schema.field("kind").type) or number(self, batch),
+    )
+    random = np.random.default_rng(4)
+    kinds = pa.array([f"kind {n}" if n else None for n in random.integers(0, 6, 6000).tolist()])
+    table = pa.table({"id": random.permutation(6000), "kind": kinds, "name": [f"{n:x}" for n in range(6000)]})
+    place = filled(Place.at(), table, files=2)
+    made = place.cluster(engine, table.schema, ["id"], [4000, 2000])
+    found = pa.concat_tables(place.read(file.path) for file in made)
+    assert found.schema.equals(table.schema)
+    assert found.equals(table.sort_by("id"))
+    assert set(numbered) == ({pa.int32()} if most > 5 else {pa.int32(), pa.string()})
 
 
 def test_every_type_passes_through(place: Place, engine: str, all_types: pa.Table) -> None:

@@ -75,4 +75,5 @@ def test_constraints_pin_everything_and_name_no_place(root: Path) -> None:
         *(item for group in project["dependency-groups"].values() for item in group),
     ]
     names = {re.split(r"[\[<>=!~; ]", item)[0].lower().replace("_", "-") for item in wanted} - {"parqlake"}
+    names -= {"daft"}  # it wants an older PyArrow, and has an environment of its own
     assert names - pinned == set()

@@ -1,4 +1,4 @@
-"""Whatever is appended, deleted, compacted and optimized in whatever order: every version keeps its rows."""
+"""Whatever is appended, deleted, rewritten, maintained, expired and vacuumed: every kept version keeps its rows."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         catalog = Path(self._folder.name) / "catalog.sqlite"
         self._lake = parqlake.connect(self._root, catalog=f"sqlite:///{catalog}")
         self._versions: dict[str, list[Counter[Any]]] = {}
+        self._gone: dict[str, set[int]] = {name: set() for name in NAMES}
 
     def teardown(self) -> None:
         self._lake.close()
@@ -62,8 +63,9 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
     @initialize(data=rows)
     def create(self, data: pa.Table) -> None:
-        self._lake.create_table("m.plain", SCHEMA)
-        self._lake.create_table("m.parted", SCHEMA, partition_by=["region"])
+        policy = {"maintain.min_files": 2, "maintain.target_rows_per_file": 20}
+        self._lake.create_table("m.plain", SCHEMA, cluster_by=["x", "id"], properties=policy)
+        self._lake.create_table("m.parted", SCHEMA, partition_by=["region"], properties=policy)
         for name in NAMES:
             self._lake.table(name).append(data)
             self._versions[name] = [bag(data)]
@@ -94,13 +96,35 @@ class MaintenanceMachine(RuleBasedStateMachine):
         if where is None:
             assert table.optimize(by, dry_run=True, **options).planned_groups == []
 
+    @rule(name=names, engine=engines, commit=commits)
+    def maintain(self, *, name: str, engine: str, commit: str) -> None:
+        table, known = self._lake.table(name), self._versions[name]
+        promised = [step.name for step in table.maintain(dry_run=True).done]
+        made = table.maintain(engine=engine, commit=commit)
+        assert [step.name for step in made.done] == promised
+        known += [known[-1]] * (made.version - len(known))
+        assert table.health().ok
+        again = table.maintain()
+        assert (again.done, again.version) == ((), made.version)
+
+    @rule(name=names, keep=st.sampled_from([1, 3, 1000]))
+    def expire(self, name: str, keep: int) -> None:
+        gone = self._lake.table(name).expire(keep_last=keep).versions
+        assert all(version <= len(self._versions[name]) - keep for version in gone)
+        self._gone[name].update(gone)
+
+    @rule(name=names)
+    def vacuum(self, name: str) -> None:
+        self._lake.table(name).vacuum(0, force=True)
+
     @invariant()
     def every_version_keeps_its_rows(self) -> None:
         for name, versions in self._versions.items():
             table = self._lake.table(name)
             assert table.version == len(versions)
             for number, expected in enumerate(versions, start=1):
-                assert bag(table.scan(version=number).to_arrow()) == expected
+                if number not in self._gone[name]:
+                    assert bag(table.scan(version=number).to_arrow()) == expected
             for where, column, wanted in (("id = 3", 0, 3), ("region = 'eu'", 1, "eu")):
                 chosen = Counter({row: count for row, count in versions[-1].items() if row[column] == wanted})
                 assert bag(table.scan(where).to_arrow()) == chosen

@@ -102,6 +102,8 @@ def test_tags_leases_and_the_newest_keep_versions() -> None:
     assert versions_to_expire(kept, before=None, keep_last=2, tagged={3}, leases=[lease(5, 6)]) == [1, 2, 4]
     assert versions_to_expire(kept[-1:], before=None, keep_last=1, tagged=(), leases=()) == []
     assert versions_to_expire([], before=None, keep_last=1, tagged=(), leases=()) == []
+    for more in (8, 9, 13, 100):  # asked to keep more than there are: all stay
+        assert versions_to_expire(kept, before=None, keep_last=more, tagged=(), leases=()) == []
 
 
 spans = st.builds(

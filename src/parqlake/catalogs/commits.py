@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parqlake.catalogs.dialect import Row, Session
@@ -24,8 +24,8 @@ _SWAP = (
     " file_count = file_count + ?, row_group_count = row_group_count + ?, size_bytes = size_bytes + ?,"
     " committed_at = CASE WHEN ? > committed_at THEN ? ELSE committed_at + 1 END"
     " WHERE table_id = ? AND head = ? AND next_file = ? AND live = 1"
-    " RETURNING schema_id, next_file, next_segment, small_segments, row_count, file_count, row_group_count,"
-    " size_bytes, committed_at"
+    " RETURNING schema_id, next_schema, next_file, next_segment, small_segments, row_count, file_count,"
+    " row_group_count, size_bytes, committed_at"
 )
 _HEAD_NOW = TABLE_HEAD.select("WHERE table_id = ?", "head", "live")
 _REMOVE = "UPDATE file SET removed = ? WHERE table_id = ? AND file_id = ANY_OF(?) AND removed = ?"
@@ -58,6 +58,7 @@ def write_snapshot(
     added += restored
     packed = pack_segments(pieces + restored_pieces)
     has_schema = int(new.schema is not None)
+    stored_as = list({id(file.schema): file.schema for file in new.add if file.schema is not None}.values())
     added_rows = sum(f.row_count for f in added)
     removed_rows = sum(f.row_count for f in new.remove)
     micros = to_micros(committed_at)
@@ -67,7 +68,7 @@ def write_snapshot(
             len(added),
             len(packed),
             count_small(packed),
-            has_schema,
+            has_schema + len(stored_as),
             has_schema,
             added_rows - removed_rows,
             len(added) - len(new.remove),
@@ -82,9 +83,16 @@ def write_snapshot(
     )
     if row is None:
         raise _moved_on(session, new)
-    schema_id, next_file, next_segment, small, row_count, file_count, row_group_count, size_bytes, time = row
+    schema_id, next_schema, next_file, next_segment, small = row[:5]
+    row_count, file_count, row_group_count, size_bytes, time = row[5:]
     if new.schema is not None:
         session.insert(SCHEMA_VERSION, [schema_row(new.table_id, schema_id, time, new.schema)])
+    numbers = {id(schema): n for n, schema in enumerate(stored_as, next_schema - len(stored_as))}
+    if stored_as:
+        rows = [schema_row(new.table_id, numbers[id(schema)], time, schema) for schema in stored_as]
+        session.insert(SCHEMA_VERSION, rows)
+        own = [replace(f, schema_id=numbers.get(id(d.schema))) for f, d in zip(added, new.add, strict=False)]
+        added = own + added[len(own) :]
     _remove(session, new.table_id, new.remove, version)
     snapshot = Snapshot(
         table_id=new.table_id,

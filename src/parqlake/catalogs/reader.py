@@ -11,6 +11,7 @@ import pyarrow as pa
 from parqlake.catalogs.cache import Cache
 from parqlake.catalogs.cover import Cover, read_cover, with_bounds
 from parqlake.catalogs.dialect import Session
+from parqlake.catalogs.health import HealthReads
 from parqlake.catalogs.retention import RetentionReads
 from parqlake.catalogs.rows import (
     FILE_COLUMNS,
@@ -103,7 +104,7 @@ _TRANSACTIONS_IN = {
 }
 
 
-class SqlReader(RetentionReads):
+class SqlReader(RetentionReads, HealthReads):
     """The port `CatalogReader` over a session in a transaction."""
 
     def __init__(self, session: Session, cache: Cache, *, fills_cache: bool = True) -> None:

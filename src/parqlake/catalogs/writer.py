@@ -11,6 +11,7 @@ import pyarrow as pa
 from parqlake.catalogs.cache import Cache
 from parqlake.catalogs.commits import write_snapshot
 from parqlake.catalogs.dialect import Session
+from parqlake.catalogs.health import HealthWrites
 from parqlake.catalogs.reader import SqlReader
 from parqlake.catalogs.retention import RetentionWrites
 from parqlake.catalogs.rows import HEAD_COLUMNS, checked_text, head_of, json_text, table_row
@@ -65,7 +66,7 @@ _ADD_TOMBSTONE = TOMBSTONE.insert(
 )
 
 
-class SqlWriter(SqlReader, RetentionWrites):
+class SqlWriter(SqlReader, RetentionWrites, HealthWrites):
     """The port `CatalogWriter` over a session in a write transaction."""
 
     def __init__(self, session: Session, cache: Cache, *, merge_segments_at: int) -> None:

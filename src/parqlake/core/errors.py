@@ -34,6 +34,10 @@ class InvalidPredicateError(InputError):
     """A `where` that cannot be parsed, or that does not fit the table's columns."""
 
 
+class InvalidQueryError(InputError):
+    """A query of `lake.sql` that cannot be read, or that would do more than read tables."""
+
+
 class InvalidOptionError(InputError):
     """An option with a value that makes no sense."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from parqlake.core.names import TableName
 
@@ -63,7 +64,7 @@ class DataFile:
     """One immutable Parquet file, as its writer described it; the catalog gives it an id on commit."""
 
     path: str
-    """Relative to the table's location."""
+    """See `core.names.stored_path`."""
     size_bytes: int
     row_count: int
     row_group_rows: IntArray
@@ -72,6 +73,8 @@ class DataFile:
     partition: Mapping[str, Any] = field(default_factory=dict)
     """Partition column to its value as JSON-able text or None; empty for an unpartitioned table."""
     statistics: tuple[ColumnStatistics, ...] = ()
+    schema: pa.Schema | None = None
+    """How the file is stored, with field ids, if that is not what the schema of its version says."""
 
 
 @dataclass(frozen=True, slots=True)

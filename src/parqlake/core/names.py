@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from parqlake.core.errors import InvalidNameError
 
+MARKER = "_parqlake.json"
+"""Lies in a lake's root and names the lake, so that a catalog is never used with another lake's files."""
 MAX_NAME_LENGTH = 128
 MAX_COLUMN_LENGTH = 255
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -93,6 +95,19 @@ def check_column_names(names: Sequence[str]) -> None:
         if other is not None:
             raise InvalidNameError(f'columns "{other}" and "{name}" differ only in case; rename one of them')
         seen[name.casefold()] = name
+
+
+def stored_path(location: str, path: str) -> str:
+    """Where a table's file lies, relative to the lake's root.
+
+    Files that parqlake writes lie in the table's location. An imported one stays where it was found: its path
+    begins with a slash, and counts from the root.
+
+    Example:
+        >>> stored_path("sales/orders-1", "part-0.parquet"), stored_path("sales/orders-1", "/landing/a.parquet")
+        ('sales/orders-1/part-0.parquet', 'landing/a.parquet')
+    """
+    return path[1:] if path.startswith("/") else f"{location}/{path}"
 
 
 def partition_segment(column: str, value: str | None) -> str:

@@ -127,6 +127,7 @@ class WriteSpec:
     footer: Mapping[str, str] = field(default_factory=dict)
     """Key-value metadata for each file's footer."""
     file_visitor: FileVisitor | None = None
+    rows_visitor: Callable[[int], object] | None = None  # told how many rows were rewritten just now
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ def versions_to_expire(
     """
     held = list(leases)
     going = []
-    for place, snapshot in enumerate(kept[: len(kept) - max(1, keep_last)]):
+    for place, snapshot in enumerate(kept[: max(0, len(kept) - max(1, keep_last))]):
         version = snapshot.version
         replaced_at = kept[place + 1].committed_at
         if before is not None and replaced_at > before:

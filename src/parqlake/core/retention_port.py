@@ -1,4 +1,4 @@
-"""What expire, vacuum and recovery ask of a catalog; part of the ports `CatalogReader` and `CatalogWriter`."""
+"""What expire, vacuum, recovery and health ask of a catalog; part of the ports `CatalogReader` and `CatalogWriter`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from parqlake.core.health_port import HealthReader, HealthWriter
 from parqlake.core.model import Snapshot, TableInfo
 from parqlake.core.retention import FileSpan, ReaderLease, Tombstone
 
 
-class RetentionReader(Protocol):
+class RetentionReader(HealthReader, Protocol):
     """What is kept, what is not, and who needs it. `snapshot` and the like tell of kept versions only."""
 
     def kept_versions(self, table_id: int, *, first: int = 1, last: int | None = None) -> list[int]:
@@ -44,7 +45,7 @@ class RetentionReader(Protocol):
         """The tables that a transaction said it would write to when it began."""
 
 
-class RetentionWriter(RetentionReader, Protocol):
+class RetentionWriter(RetentionReader, HealthWriter, Protocol):
     """What is written down when versions and files go."""
 
     def expire_versions(

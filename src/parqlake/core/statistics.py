@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from parqlake.core.keys import Round, has_bytes_keys, is_prunable, raw_key, scaled_integer
-from parqlake.core.model import ColumnStatistics, DataFile
+from parqlake.core.model import ColumnStatistics, DataFile, IntArray
 from parqlake.core.pages import MAX_BYTES, MAX_KEY, Key, unknown_statistics
 from parqlake.core.schema import leaves
 
@@ -25,6 +25,7 @@ def describe_file(
     *,
     partition: Mapping[str, Any],
     nans: NanFlags | None = frozenset(),
+    types: Sequence[pa.DataType] | None = None,
 ) -> DataFile:
     """Makes the catalog's record of a file from its Parquet metadata, without reading the file.
 
@@ -35,21 +36,31 @@ def describe_file(
         schema: the schema with field ids; its leaves are the file's columns, in order.
         partition: the partition values, as text.
         nans: where NaNs are; None if nobody looked, which makes upper bounds of floats unknown.
+        types: of the leaves as the file has them, if its own schema spells them in a way that hides the values.
     """
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    file_types = [leaf.type for leaf in leaves(metadata.schema.to_arrow_schema())]
+    file_types = [leaf.type for leaf in leaves(metadata.schema.to_arrow_schema())] if types is None else types
+    layout = row_group_layout(metadata)
     return DataFile(
         path=path,
         size_bytes=size_bytes,
         row_count=metadata.num_rows,
-        row_group_rows=np.array([group.num_rows for group in groups], dtype=np.int64),
-        row_group_bytes=np.array([_compressed_size(group) for group in groups], dtype=np.int64),
-        row_group_offsets=np.array([_offset(group) for group in groups], dtype=np.int64),
+        row_group_rows=layout[0],
+        row_group_bytes=layout[1],
+        row_group_offsets=layout[2],
         partition=dict(partition),
         statistics=tuple(
             _column(groups, index, leaf.field_id, file_types[index], nans) for index, leaf in enumerate(leaves(schema))
         ),
     )
+
+
+def row_group_layout(metadata: Any) -> tuple[IntArray, IntArray, IntArray]:
+    """Rows, compressed bytes and offset of each row group."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    rows = np.array([group.num_rows for group in groups], dtype=np.int64)
+    sizes = np.array([_compressed_size(group) for group in groups], dtype=np.int64)
+    return rows, sizes, np.array([_offset(group) for group in groups], dtype=np.int64)
 
 
 def _column(
@@ -59,7 +70,7 @@ def _column(
     result = unknown_statistics(column_id, len(groups), as_bytes=as_bytes)
     mins: Any = result.mins
     maxs: Any = result.maxs
-    known = is_prunable(type_)
+    known = is_prunable(type_) and not pa.types.is_float16(type_)  # whose bounds come as bytes
     floating = pa.types.is_floating(type_)
     for number, group in enumerate(groups):
         statistics = group.column(index).statistics

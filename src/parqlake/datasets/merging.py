@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import uuid_utils
 
+from parqlake.core.hive import partition_values
 from parqlake.core.merging import (
     MergeCounts,
     MergeStrategy,
@@ -21,7 +22,6 @@ from parqlake.core.merging import (
 )
 from parqlake.core.ports import StoredFile, WriteSpec
 from parqlake.datasets.backends import Backend
-from parqlake.datasets.hive import partition_values
 from parqlake.datasets.naming import Naming
 from parqlake.datasets.options import DEFAULT_CODEC, checked_codec, memory_bytes
 from parqlake.datasets.place import Place

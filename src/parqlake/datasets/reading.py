@@ -17,9 +17,9 @@ from parqlake.core.errors import (
     ParqlakeError,
     column_not_found,
 )
+from parqlake.core.hive import partition_values
 from parqlake.core.os_errors import store_error
 from parqlake.core.partitioning import parse_partition_text
-from parqlake.datasets.hive import partition_values
 from parqlake.datasets.paths import AnyPath, found_at
 from parqlake.datasets.place import Place
 from parqlake.datasets.schemas import common_schema

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from parqlake.core.clustering.marks import MARK_KEY
 from parqlake.core.errors import TypeMismatchError
+from parqlake.core.hive import inferred_type, partition_values
 from parqlake.core.merging.validation import plain_type
-from parqlake.datasets.hive import inferred_type, partition_values
 
 _OF_FILES = frozenset({MARK_KEY, b"ARROW:schema"})
 """Metadata that is true of one file only."""

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from parqlake.core.errors import InvalidOptionError
+from parqlake.core.hive import partition_values
 from parqlake.core.merging import TargetFile
 from parqlake.datasets.backends import Backend, spark_backend
 from parqlake.datasets.handler import ParquetHandler
-from parqlake.datasets.hive import partition_values
 from parqlake.datasets.naming import Naming
 from parqlake.datasets.paths import AnyPath, found_at, place_of
 from parqlake.datasets.place import Place

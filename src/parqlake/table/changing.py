@@ -8,7 +8,7 @@ from typing import Any, Unpack, overload
 from parqlake.core.model import Operation, TableInfo
 from parqlake.table import deleting, merging, updating
 from parqlake.table.context import EngineChoice, LakeContext
-from parqlake.table.merge_builder import MergeBuilder, merge_builder
+from parqlake.table.merge_builder import MergeBuilder, asked_merge
 from parqlake.table.options import WriteOptions
 from parqlake.table.result import DeleteResult, MergeResult, UpdateResult
 from parqlake.table.writes import Call
@@ -160,7 +160,7 @@ class Changing:
         message: str | None = None,
         idempotency_key: str | None = None,
         **options: Unpack[WriteOptions],
-    ) -> MergeResult | MergeBuilder:
+    ) -> MergeResult | MergeBuilder[MergeResult]:
         """Brings rows of a source together with the table's by key, as one new version.
 
         Only files that hold a match are written again: those that may are found by the catalog's statistics, those
@@ -209,29 +209,12 @@ class Changing:
             2
         """
         call = Call(Operation.MERGE, engine, message, idempotency_key)
-        if isinstance(on, str) and "=" in on:
-            only = {
-                "strategy": None if strategy == "upsert" else strategy,
-                "dedup_order_by": dedup_order_by,
-                "update_columns": update_columns,
-                "where": where,
-            }
-            return merge_builder(
-                self._context,
-                self._info,
-                source,
-                on,
-                memory_limit=memory_limit,
-                call=call,
-                options=options,
-                strategies_only=only,
-            )
-        asked = merging.merge_call(
+        return asked_merge(
             on=on,
             strategy=strategy,
             dedup_order_by=dedup_order_by,
             update_columns=update_columns,
             where=where,
             memory_limit=memory_limit,
+            run=lambda asked: merging.merge(self._context, self._info, source, asked, call=call, options=options),
         )
-        return merging.merge(self._context, self._info, source, asked, call=call, options=options)

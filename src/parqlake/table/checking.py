@@ -6,20 +6,23 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from parqlake.core.findings import Severity
 from parqlake.core.keys import NAN_KEY, Round, is_prunable, scalar_key
-from parqlake.core.model import LIVE, FileEntry, Snapshot, TableInfo, TransactionStatus
+from parqlake.core.model import LIVE, FileEntry, IntArray, Snapshot, TableInfo, TransactionStatus
+from parqlake.core.names import stored_path
 from parqlake.core.pages import Key, Page
 from parqlake.core.ports import CatalogReader, Store
 from parqlake.core.retention import cutoff
 from parqlake.core.schema import field_id
+from parqlake.core.statistics import row_group_layout
 from parqlake.table.context import LakeContext, now
+from parqlake.table.progress import SILENT, ProgressChoice, Report, check_progress, reporting
 from parqlake.table.recovering import GRACE, read_footer
 
 SAMPLE = 8
@@ -28,15 +31,6 @@ _THREADS = 8
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
-
-
-class Severity(StrEnum):
-    """How bad a finding is."""
-
-    ERROR = "error"
-    """Rows are lost or wrong, or would be."""
-    WARNING = "warning"
-    """Nothing is wrong yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +106,9 @@ class _View:
         return others[-1] if others else None
 
 
-def check(context: LakeContext, *, full: bool) -> CheckReport:
+def check(context: LakeContext, *, full: bool, progress: ProgressChoice = None) -> CheckReport:
     """See `Lake.check`."""
+    check_progress(progress)
     findings: list[Finding] = list(_lapsed(context))
     with context.catalog.read() as reader:
         views = [_view(reader, info) for info in reader.tables()]
@@ -122,11 +117,12 @@ def check(context: LakeContext, *, full: bool) -> CheckReport:
         findings += _versions(view)
         needed = view.needed()
         files += len(needed)
-        doubts, sound = _stored(context, view, needed)
-        chosen = sound if full else random.Random(view.info.uuid).sample(sound, min(SAMPLE, len(sound)))  # noqa: S311
-        files_read += len(chosen)
-        doubts += _statistics(context, view, chosen)
-        findings += _still_true(context, view, doubts)
+        with reporting(progress, context.progress, operation="check", table=view.info) as report:
+            doubts, sound = _stored(context, view, needed, report)
+            chosen = sound if full else random.Random(view.info.uuid).sample(sound, min(SAMPLE, len(sound)))  # noqa: S311
+            files_read += len(chosen)
+            doubts += _statistics(context, view, chosen, report)
+            findings += _still_true(context, view, doubts)
     findings.sort(key=lambda finding: finding.severity is not Severity.ERROR)
     return CheckReport(tuple(findings), len(views), sum(len(view.kept) for view in views), files, files_read)
 
@@ -176,35 +172,73 @@ def _versions(view: _View) -> Iterator[Finding]:
 # ------------------------------------------------------------------------------------------------ files
 
 _Doubt = tuple[FileEntry, str, Severity]
+_Layout = tuple[IntArray, IntArray, IntArray]
+"""Rows, bytes and offset of each row group."""
 
 
-def _stored(context: LakeContext, view: _View, needed: Sequence[FileEntry]) -> tuple[list[_Doubt], list[FileEntry]]:
+def _stored(
+    context: LakeContext, view: _View, needed: Sequence[FileEntry], report: Report
+) -> tuple[list[_Doubt], list[FileEntry]]:
     """Files that are not there or not as described, and those that are."""
-    start = len(view.info.location) + 1
-    listed = {file.path[start:]: file.size_bytes for file in context.store.list_files(view.info.location)}
+    listed: dict[str, int | None] = {
+        file.path: file.size_bytes for file in context.store.list_files(view.info.location)
+    }
+    elsewhere = [path for path in (_path(view.info, entry) for entry in needed) if path not in listed]
+    listed |= dict(zip(elsewhere, _each(lambda path: _size_of(context.store, path), elsewhere), strict=True))
     doubts: list[_Doubt] = []
     there: list[FileEntry] = []
     for entry in needed:
-        size = listed.get(entry.path)
+        size = listed[_path(view.info, entry)]
         if size is None:
             doubts.append((entry, "the file is missing from the store", Severity.ERROR))
         elif size != entry.size_bytes:
-            doubts.append((entry, f"the file has {size} bytes instead of {entry.size_bytes}", Severity.ERROR))
+            changed = "was changed after its import: it " if entry.path.startswith("/") else ""
+            text = f"the file {changed}has {size} bytes instead of {entry.size_bytes}"
+            doubts.append((entry, text, Severity.ERROR))
         else:
             there.append(entry)
-    messages = _each(lambda entry: _footer(context.store, view.info, entry), there)
+    layouts = _layouts(context, view, {entry.file_id for entry in there if entry.path.startswith("/")})
+    report.expect(len(there), "files", "footers")
+    messages = _each(lambda entry: _footer(context.store, view.info, entry, layouts.get(entry.file_id)), there, report)
     doubts += [(entry, text, Severity.ERROR) for entry, text in zip(there, messages, strict=True) if text]
     return doubts, [entry for entry, text in zip(there, messages, strict=True) if not text]
 
 
-def _footer(store: Store, info: TableInfo, entry: FileEntry) -> str:
+def _path(info: TableInfo, entry: FileEntry) -> str:
+    return stored_path(info.location, entry.path)
+
+
+def _size_of(store: Store, path: str) -> int | None:
+    """The size of a file that was imported, and so lies elsewhere; None if it is not there."""
+    info = store.arrow_filesystem().get_file_info(store.full_path(path))
+    return int(info.size) if info.is_file else None
+
+
+def _layouts(context: LakeContext, view: _View, file_ids: set[int]) -> dict[int, _Layout]:
+    """Where the row groups of imported files were: nobody but their owner can say that they stay as they are."""
+    found: dict[int, _Layout] = {}
+    if file_ids:
+        with context.catalog.read() as reader:
+            for segment in reader.segments(view.info.table_id, reader.segment_ids(view.info.table_id, view.head)):
+                ends = np.cumsum(segment.row_group_counts)
+                starts = ends - segment.row_group_counts
+                for file_id, start, end in zip(segment.file_ids.tolist(), starts.tolist(), ends.tolist(), strict=True):
+                    if file_id in file_ids:
+                        part = slice(start, end)
+                        found[file_id] = segment.rows[part], segment.sizes[part], segment.offsets[part]
+    return found
+
+
+def _footer(store: Store, info: TableInfo, entry: FileEntry, layout: _Layout | None) -> str:
     try:
-        metadata = read_footer(store, f"{info.location}/{entry.path}")
+        metadata = read_footer(store, _path(info, entry))
     except (OSError, pa.ArrowException) as error:
         return f"the file's footer cannot be read ({_first_line(error)})"
     found, said = (metadata.num_rows, metadata.num_row_groups), (entry.row_count, entry.row_group_count)
     if found == said:
-        return ""
+        now_at = row_group_layout(metadata) if layout is not None else ()
+        same = layout is None or all(np.array_equal(a, b) for a, b in zip(layout, now_at, strict=True))
+        return "" if same else "the file was changed after its import: its row groups lie elsewhere"
     return f"the file has {found[0]} rows in {found[1]} row groups instead of {said[0]} in {said[1]}"
 
 
@@ -222,7 +256,7 @@ def _still_true(context: LakeContext, view: _View, doubts: Iterable[_Doubt]) -> 
             fix = "bring the file back from a copy"
             if entry.removed == LIVE and back is not None:
                 fix += f', or go back: lake.table("{view.info.name}").restore(version={back})'
-            path = f"{view.info.location}/{entry.path}"
+            path = _path(view.info, entry)
             findings.append(Finding(severity, str(view.info.name), version, path, message, fix))
     return findings
 
@@ -230,7 +264,7 @@ def _still_true(context: LakeContext, view: _View, doubts: Iterable[_Doubt]) -> 
 # ------------------------------------------------------------------------------------------------ statistics
 
 
-def _statistics(context: LakeContext, view: _View, entries: Sequence[FileEntry]) -> list[_Doubt]:
+def _statistics(context: LakeContext, view: _View, entries: Sequence[FileEntry], report: Report) -> list[_Doubt]:
     """Files with a row that their statistics rule out, so that a filter would miss it."""
     if not entries:
         return []
@@ -238,6 +272,7 @@ def _statistics(context: LakeContext, view: _View, entries: Sequence[FileEntry])
     places: dict[int, tuple[int, int]] = {}
     with context.catalog.read() as reader:
         segment_ids = reader.segment_ids(view.info.table_id, view.head)
+        schemas = {number: reader.schema(view.info.table_id, number) for number in {e.schema_id for e in entries}}
         for segment in reader.segments(view.info.table_id, segment_ids):
             starts = np.cumsum(segment.row_group_counts) - segment.row_group_counts
             for file_id, start in zip(segment.file_ids.tolist(), starts.tolist(), strict=True):
@@ -253,18 +288,20 @@ def _statistics(context: LakeContext, view: _View, entries: Sequence[FileEntry])
             with context.catalog.read() as reader:
                 return reader.pages(view.info.table_id, column_id, [segment_id]).get(segment_id)
 
-        path = f"{view.info.location}/{entry.path}"
+        stored = schemas[entry.schema_id]
         try:
-            return _uncovered(context.store, path, start, page_of)
+            return _uncovered(context.store, _path(view.info, entry), start, stored, page_of)
         except (OSError, pa.ArrowException) as error:
             return f"the file cannot be read ({_first_line(error)})"
 
-    messages = _each(look, entries)
+    report.expect(len(entries), "files", "rows")
+    messages = _each(look, entries, report)
     return [(entry, text, Severity.ERROR) for entry, text in zip(entries, messages, strict=True) if text]
 
 
-def _uncovered(store: Store, path: str, start: int, page_of: Callable[[int], Page | None]) -> str:
+def _uncovered(store: Store, path: str, start: int, stored: pa.Schema, page_of: Callable[[int], Page | None]) -> str:
     """The first column and row group whose values are not covered; reads one row group of one column at a time."""
+    columns = {field.name: field for field in stored}
     import pyarrow.parquet as pq  # loads pandas where it is installed, and few calls need it
 
     with (
@@ -272,10 +309,12 @@ def _uncovered(store: Store, path: str, start: int, page_of: Callable[[int], Pag
         pq.ParquetFile(file, page_checksum_verification=True) as parquet,
     ):
         for field in parquet.schema_arrow:
-            column_id = field_id(field)
-            page = page_of(column_id) if column_id >= 0 and is_prunable(field.type) else None
+            known = columns.get(field.name)  # by name: imported files have no ids, or those of another format
+            page = page_of(field_id(known)) if known is not None and is_prunable(known.type) else None
             for group in range(parquet.num_row_groups):
                 values = parquet.read_row_group(group, columns=[field.name]).column(field.name)
+                if page is not None and known is not None and values.type != known.type:
+                    values = values.cast(known.type)
                 if page is not None and not _covers(page, start + group, values):
                     return f'statistics of column "{field.name}" do not cover its values in row group {group}'
     return ""
@@ -302,11 +341,15 @@ def _extremes(values: pa.ChunkedArray) -> Iterator[Key]:
         yield scalar_key(ends["max"], Round.UP)
 
 
-def _each(work: Callable[[_Item], _Found], items: Sequence[_Item]) -> list[_Found]:
+def _each(work: Callable[[_Item], _Found], items: Sequence[_Item], report: Report = SILENT) -> list[_Found]:
     if not items:
         return []
+    results = []
     with ThreadPoolExecutor(min(_THREADS, len(items))) as pool:
-        return list(pool.map(work, items))
+        for result in pool.map(work, items):
+            results.append(result)
+            report.advance()
+    return results
 
 
 def _first_line(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +14,24 @@ from parqlake.core.clustering.ranks import MAX_COLUMNS
 from parqlake.core.errors import InvalidOptionError
 from parqlake.core.maintenance import check_columns
 from parqlake.core.model import FileEntry, TableInfo
+from parqlake.table.cluster_policy import CLUSTER_BY, cluster_by
 from parqlake.table.clustering_bounds import Bounds
 from parqlake.table.context import LakeContext
 from parqlake.table.maintenance_plan import partition_of
 from parqlake.table.target import Target, newest_target
 
-CLUSTER_BY = "cluster_by"
-"""The property that holds a table's clustering columns, as a JSON list."""
 _SAMPLE = 512
+
+__all__ = [
+    "CLUSTER_BY",
+    "Clustering",
+    "ColumnClustering",
+    "by_partition",
+    "check_cluster_columns",
+    "cluster_by",
+    "clustering",
+    "clustering_columns",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,23 +131,6 @@ def check_cluster_columns(columns: Any, schema: Any, partition_by: Sequence[str]
                 f'"{name}" is a partition column: all rows of a partition have the same value; leave it out'
             )
         check_orderable(name, schema.field(name).type)
-    return names
-
-
-def cluster_by(info: TableInfo) -> list[str]:
-    """The table's own clustering columns; none if it has no such property."""
-    text = info.properties.get(CLUSTER_BY)
-    if text is None:
-        return []
-    try:
-        names = json.loads(text)
-    except ValueError:
-        names = None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InvalidOptionError(
-            f"the property {CLUSTER_BY}={text!r} of {info.name} is no JSON list of columns; set it to one, "
-            "for instance '[\"id\"]'"
-        )
     return names
 
 

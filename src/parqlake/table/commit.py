@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from parqlake.core.errors import (
 from parqlake.core.model import DataFile, FileEntry, Head, Operation, Snapshot, TableInfo, TransactionStatus
 from parqlake.core.ports import CatalogReader, CatalogWriter, NewSnapshot
 from parqlake.core.predicates.tree import TRUE, Predicate
+from parqlake.table.cluster_policy import follow_schema
 from parqlake.table.context import LakeContext, now
 from parqlake.table.planning import select
 
@@ -64,11 +65,18 @@ def commit(context: LakeContext, txn_id: str, changes: Sequence[TableChange]) ->
         CatalogBusyError: the catalog stayed busy for longer than the lake's `retry_for`.
         UnknownOutcomeError: the catalog cannot be asked whether the commit went through.
     """
+    return publish(context, txn_id, lambda writer: _apply(writer, txn_id, changes))
+
+
+def publish(
+    context: LakeContext, txn_id: str, apply: Callable[[CatalogWriter], dict[int, Snapshot]]
+) -> dict[int, Snapshot]:
+    """Carries out in one SQL transaction what makes versions and ends the transaction; raises as `commit` does."""
     pauses = _pauses(context.retry_for.total_seconds())
     while True:
         try:
             with context.catalog.write() as writer:
-                return _apply(writer, txn_id, changes)
+                return apply(writer)
         except CatalogBusyError:
             pause = next(pauses, None)
             if pause is None:
@@ -90,6 +98,8 @@ def _apply(writer: CatalogWriter, txn_id: str, changes: Sequence[TableChange]) -
         if change.writes:
             new = _decided(writer, change, head)
             snapshots[head.table_id] = writer.add_snapshot(new, txn_id=txn_id, committed_at=at)
+            if new.schema is not None:
+                follow_schema(writer, head, new.schema)
     versions = {table_id: snapshot.version for table_id, snapshot in snapshots.items()}
     writer.finish_transaction(txn_id, versions=versions, at=at)
     return snapshots

@@ -17,6 +17,7 @@ from parqlake.table.maintenance_plan import Planned, files_in_view, items_of, pl
 from parqlake.table.maintenance_run import Job
 from parqlake.table.maintenance_stats import TableMaintenance
 from parqlake.table.options import write_spec
+from parqlake.table.planning import stored_schemas
 from parqlake.table.target import Target
 from parqlake.table.writes import Call
 
@@ -31,6 +32,7 @@ class Compaction:
     sort: bool
     memory_limit: int | str | None
     compression: str | None
+    old_schemas: bool = False
 
 
 def compact(context: LakeContext, info: TableInfo, asked: Compaction, *, call: Call, mode: Mode) -> TableMaintenance:
@@ -39,13 +41,12 @@ def compact(context: LakeContext, info: TableInfo, asked: Compaction, *, call: C
     memory = memory_of(asked.memory_limit)
     if not isinstance(asked.sort, bool):
         raise InvalidOptionError(f"sort={asked.sort!r} must be True or False; the columns are the table's sort_by")
+    if not isinstance(asked.old_schemas, bool):
+        raise InvalidOptionError(f"old_schemas={asked.old_schemas!r} must be True or False")
     if asked.sort and not info.sort_by:
         raise InvalidOptionError(
             f"sort=True, but {info.name} has no sort_by to sort by; create it with sort_by=[…], or use optimize"
         )
-
-    def pack_entries(entries: Sequence[FileEntry]) -> Packing:
-        return pack(items_of(entries), targets)
 
     def spec(target: Target, txn_id: str) -> WriteSpec:
         return write_spec(target.info, target.schema, {"compression": asked.compression}, txn_id=txn_id)
@@ -53,6 +54,11 @@ def compact(context: LakeContext, info: TableInfo, asked: Compaction, *, call: C
     def make_plan(reader: CatalogReader, target: Target) -> tuple[Planned, Job]:
         entries = files_in_view(reader, target, bound_where(asked.where, target))
         order = RowOrder(target.info.sort_by) if asked.sort else None
+        older = stored_schemas(reader, target.info, target.schema, entries) if asked.old_schemas else ()
+
+        def pack_entries(entries: Sequence[FileEntry]) -> Packing:
+            return pack(items_of(entries, rewrite_schemas=older), targets)
+
         plan = planned_run(entries, pack_entries(entries), codec=spec(target, "").compression)
         return plan, Job(Operation.COMPACT, pack_entries, order, memory, spec, plan.stats)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from parqlake.core.errors import InvalidOptionError
 from parqlake.core.ports import Catalog, Engine, FrameEngine, Reader, Store
+from parqlake.table.progress import ProgressChoice
 
 EngineChoice = str | Engine | None
 """`"pyarrow"`, `"duckdb"`, an engine object, or None for the lake's own."""
@@ -30,6 +31,8 @@ class LakeContext:
     lease: timedelta = timedelta(minutes=15)
     retry_for: timedelta = timedelta(seconds=60)
     """How long a commit goes on trying while the catalog is busy."""
+    progress: ProgressChoice = None
+    """Who is told of long work, unless a call says otherwise."""
 
     def engine(self, choice: EngineChoice, data: Any = None) -> Engine:
         """The engine that a call chose, or that its data brings along, or the lake's own."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from parqlake.core.errors import CatalogBusyError, InvalidOptionError
 from parqlake.core.model import TableInfo
@@ -17,6 +17,7 @@ from parqlake.table.versions import live_head
 
 DEFAULT_AGE = "7d"
 _RETRY_PAUSE = 0.05
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +69,25 @@ def expire(context: LakeContext, info: TableInfo, rule: Rule, *, dry_run: bool) 
     if dry_run:
         with context.catalog.read() as reader:
             return _decide(reader, info, rule, now(), dry_run=True)[0]
+
+    def expired() -> ExpireResult:
+        with context.catalog.write() as writer:
+            writer.lock([info.table_id])  # before looking: commits, tags and others who expire take turns
+            at = now()
+            result, tombstones = _decide(writer, info, rule, at, dry_run=False)
+            if result.versions:
+                writer.expire_versions(info.table_id, result.versions, tombstones=tombstones, at=at)
+            return result
+
+    return while_busy(context, expired)
+
+
+def while_busy(context: LakeContext, action: Callable[[], _Result]) -> _Result:
+    """Tries again while the catalog is busy, for as long as a commit would."""
     deadline = time.monotonic() + context.retry_for.total_seconds()
     while True:
         try:
-            with context.catalog.write() as writer:
-                writer.lock([info.table_id])  # before looking: commits, tags and others who expire take turns
-                at = now()
-                result, tombstones = _decide(writer, info, rule, at, dry_run=False)
-                if result.versions:
-                    writer.expire_versions(info.table_id, result.versions, tombstones=tombstones, at=at)
-                return result
+            return action()
         except CatalogBusyError:
             if time.monotonic() > deadline:
                 raise

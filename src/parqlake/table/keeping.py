@@ -5,10 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 
 from parqlake.core.model import TableInfo
-from parqlake.table import checking, expiring, recovering, vacuuming
+from parqlake.core.names import check_namespace
+from parqlake.table import checking, expiring, maintained, recovering, vacuuming
+from parqlake.table import health as healths
 from parqlake.table.checking import CheckReport
-from parqlake.table.context import LakeContext
+from parqlake.table.context import EngineChoice, LakeContext
 from parqlake.table.expiring import ExpireResult
+from parqlake.table.health import LakeHealth
+from parqlake.table.maintained import LakeMaintained
+from parqlake.table.progress import ProgressChoice
 from parqlake.table.recovering import RecoverReport
 from parqlake.table.vacuuming import VacuumResult
 
@@ -52,7 +57,12 @@ class Keeping:
         return expiring.expire(self._context, self._info, rule, dry_run=dry_run)
 
     def vacuum(
-        self, older_than: Age = vacuuming.DEFAULT_AGE, *, dry_run: bool = False, force: bool = False
+        self,
+        older_than: Age = vacuuming.DEFAULT_AGE,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        progress: ProgressChoice = None,
     ) -> VacuumResult:
         """Deletes files that no kept version, tag, reader or open transaction needs, and says how many.
 
@@ -65,13 +75,14 @@ class Keeping:
             dry_run: says what would be deleted, and deletes nothing.
             force: allows less than 15 minutes. Readers that began within the last minutes are not known to the catalog
                 yet: their reads may fail then, with an error that says so.
+            progress: is called with a `Progress` as files are deleted; see `parqlake.connect`.
 
         Example:
             >>> orders.expire("30d"); orders.vacuum().size_bytes   # doctest: +SKIP
             1073741824
         """
         age = vacuuming.vacuum_age(older_than, force=force)
-        return vacuuming.vacuum_table(self._context, self._info, age, dry_run=dry_run)
+        return vacuuming.vacuum_table(self._context, self._info, age, dry_run=dry_run, progress=progress)
 
 
 class LakeKeeping:
@@ -80,7 +91,12 @@ class LakeKeeping:
     _context: LakeContext
 
     def vacuum(
-        self, older_than: Age = vacuuming.DEFAULT_AGE, *, dry_run: bool = False, force: bool = False
+        self,
+        older_than: Age = vacuuming.DEFAULT_AGE,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        progress: ProgressChoice = None,
     ) -> VacuumResult:
         """Deletes files that nobody needs from all tables; see `Table.vacuum`.
 
@@ -92,7 +108,54 @@ class LakeKeeping:
             12
         """
         age = vacuuming.vacuum_age(older_than, force=force)
-        return vacuuming.vacuum_lake(self._context, age, dry_run=dry_run)
+        return vacuuming.vacuum_lake(self._context, age, dry_run=dry_run, progress=progress)
+
+    def health(self, namespace: str | None = None) -> LakeHealth:
+        """What could be better about the tables, and what mends it, by the catalog alone; see `Table.health`.
+
+        Args:
+            namespace: only the tables of this namespace.
+
+        Example:
+            >>> print(lake.health())   # doctest: +SKIP
+        """
+        return healths.lake_health(self._context, _tables(self._context, namespace))
+
+    def maintain(
+        self,
+        namespace: str | None = None,
+        *,
+        dry_run: bool = False,
+        engine: EngineChoice = None,
+        memory_limit: int | str | None = None,
+        commit: str = "per_run",
+        progress: ProgressChoice = None,
+    ) -> LakeMaintained:
+        """Does what the policy of each table says, where it is worth it; see `Table.maintain`.
+
+        If something goes wrong with one table the others are maintained all the same: `errors` of the result
+        says what it was. Dropped tables are left to `vacuum`.
+
+        Args:
+            namespace: only the tables of this namespace.
+            dry_run: says what would be done, and does nothing.
+            engine: see `Table.maintain`, as for what follows.
+            memory_limit: how much to hold in memory.
+            commit: `"per_run"` or `"per_group"`.
+            progress: is called with a `Progress` as the work goes on.
+
+        Example:
+            >>> lake.maintain().raise_errors()   # doctest: +SKIP
+        """
+        asked = maintained.upkeep(
+            self._context,
+            dry_run=dry_run,
+            engine=engine,
+            memory_limit=memory_limit,
+            commit=commit,
+            progress=progress,
+        )
+        return maintained.maintain_all(self._context, _tables(self._context, namespace), asked)
 
     def recover(self) -> RecoverReport:
         """Ends transactions whose writers are gone, and takes the files down that they left, for `vacuum` to delete.
@@ -107,7 +170,7 @@ class LakeKeeping:
         """
         return recovering.recover(self._context)
 
-    def check(self, *, full: bool = False) -> CheckReport:
+    def check(self, *, full: bool = False, progress: ProgressChoice = None) -> CheckReport:
         """Compares the catalog with the store, and says what is not as it should be and what mends it.
 
         Versions must be without a gap, and their totals those of their files. Each file of each kept version must be
@@ -116,9 +179,17 @@ class LakeKeeping:
 
         Args:
             full: reads the rows of all files of all kept versions.
+            progress: is called with a `Progress` as files are looked at; see `parqlake.connect`.
 
         Example:
             >>> for finding in lake.check().findings: print(finding)   # doctest: +SKIP
             error: sales.orders version 7: the file is missing from the store; bring the file back from a copy
         """
-        return checking.check(self._context, full=full)
+        return checking.check(self._context, full=full, progress=progress)
+
+
+def _tables(context: LakeContext, namespace: str | None) -> list[TableInfo]:
+    if namespace is not None:
+        check_namespace(namespace)
+    with context.catalog.read() as reader:
+        return reader.tables(namespace)

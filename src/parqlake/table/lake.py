@@ -9,16 +9,16 @@ from typing import Any, Unpack
 
 import uuid_utils
 
-from parqlake.core.errors import InvalidOptionError, TableExistsError, TableNotFoundError, suggestion
+from parqlake.core.errors import InvalidOptionError, TableExistsError, TableNotFoundError
 from parqlake.core.evolution.constraints import checked_schema
-from parqlake.core.model import TableInfo
-from parqlake.core.names import TableName, check_namespace, parse_table_name
-from parqlake.core.ports import CatalogReader
+from parqlake.core.names import check_namespace, parse_table_name
 from parqlake.core.schema import assign_field_ids, canonical_schema, check_partition_columns, check_sort_columns
-from parqlake.table import lake_write
+from parqlake.table import importing, lake_write
 from parqlake.table.clustering import CLUSTER_BY, check_cluster_columns
 from parqlake.table.context import EngineChoice, LakeContext, now
+from parqlake.table.importing import ImportResult
 from parqlake.table.keeping import LakeKeeping
+from parqlake.table.lake_reading import LakeReading, found
 from parqlake.table.options import WriteOptions, check_properties
 from parqlake.table.result import WriteResult
 from parqlake.table.sources import schema_of
@@ -27,7 +27,7 @@ from parqlake.table.transaction import Transaction
 from parqlake.table.writes import check_key
 
 
-class Lake(LakeKeeping):
+class Lake(LakeKeeping, LakeReading):
     """Tables over one catalog and one store. Made by `parqlake.connect`; a context manager.
 
     Safe to use from many threads; each process connects for itself.
@@ -106,7 +106,7 @@ class Lake(LakeKeeping):
     def table(self, name: str) -> Table:
         """The table of that name; `TableNotFoundError`, with the closest name, if there is none."""
         with self._context.catalog.read() as reader:
-            return Table(self._context, _found(reader, parse_table_name(name)).table_id)
+            return Table(self._context, found(reader, parse_table_name(name)).table_id)
 
     def tables(self, namespace: str | None = None) -> list[str]:
         """The names of all tables, or of those in one namespace, sorted."""
@@ -123,7 +123,7 @@ class Lake(LakeKeeping):
         with self._context.catalog.write() as writer:
             if if_missing == "ignore" and writer.table(parsed) is None:
                 return
-            info = _found(writer, parsed)
+            info = found(writer, parsed)
             writer.lock([info.table_id])
             writer.drop_table(info.table_id, now())
 
@@ -145,7 +145,7 @@ class Lake(LakeKeeping):
         """Changes a table's name; its files stay where they are."""
         parsed, target = parse_table_name(name), parse_table_name(new_name)
         with self._context.catalog.write() as writer:
-            info = _found(writer, parsed)
+            info = found(writer, parsed)
             if parsed != target:
                 writer.rename_table(info.table_id, target)
         return Table(self._context, info.table_id)
@@ -197,6 +197,56 @@ class Lake(LakeKeeping):
             message=message,
             idempotency_key=idempotency_key,
             options=options,
+        )
+
+    def import_parquet(
+        self,
+        name: str,
+        source: Any,
+        *,
+        partition_by: Sequence[str] | None = None,
+        schema: Any = None,
+        dry_run: bool = False,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ImportResult:
+        """Makes a table of Parquet files that are there, in one commit. The files stay where and as they are.
+
+        Only footers are read: rows, columns and statistics come from them. Files may lack columns, which are NULL
+        then, and may have narrower types; folders named `region=eu` become partition columns. The files remain
+        their owner's: later versions may leave them behind, but no vacuum deletes them. They must not be changed
+        any more; `check` finds those that were.
+
+        Args:
+            name: `namespace.name` of the new table.
+            source: a folder, a glob, a file, or a list of these, below the lake's root: a path or URL, or relative to
+                the root. Hidden files, `_SUCCESS` and `_metadata` are ignored.
+            partition_by: which columns of folders to take, in this order; all if left out, none if empty.
+            schema: the table's columns and types, partition columns included; worked out from the files if left out.
+            dry_run: says what would be made, and writes nothing.
+            message: shown in `history`.
+            idempotency_key: a repeat of a call with the same key does nothing and returns the first result.
+
+        Raises:
+            TableExistsError: the name is taken.
+            FileNotInStoreError: there are no such files.
+            UnsafePathError: the files do not lie below the root.
+            DataCorruptionError: a file is empty, damaged or no Parquet; it is named, and nothing was imported.
+            SchemaMismatchError: the files do not make one table.
+
+        Example:
+            >>> lake.import_parquet("sales.old", "landing/orders").row_count   # doctest: +SKIP
+            48000
+        """
+        return importing.import_parquet(
+            self._context,
+            name,
+            source,
+            partition_by=partition_by,
+            schema=schema,
+            dry_run=dry_run,
+            message=message,
+            idempotency_key=idempotency_key,
         )
 
     def register(self, spark: Any = None, *, namespace: str | None = None) -> list[str]:
@@ -287,12 +337,3 @@ def _names(option: str, value: Sequence[str] | None) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in names):
         raise InvalidOptionError(f"{option}={value!r} must be a list of column names")
     return names
-
-
-def _found(reader: CatalogReader, name: TableName) -> TableInfo:
-    info = reader.table(name)
-    if info is None:
-        known = [str(other.name) for other in reader.tables()]
-        shown = ", ".join(known[:20]) or "none yet"
-        raise TableNotFoundError(f'no table "{name}";{suggestion(str(name), known)} tables: {shown}')
-    return info

@@ -7,13 +7,17 @@ from typing import Any
 
 from parqlake.core.model import Operation, TableInfo
 from parqlake.table import clustering as clusterings
-from parqlake.table import compacting, optimizing
+from parqlake.table import compacting, maintained, optimizing
+from parqlake.table import health as healths
 from parqlake.table.clustering import Clustering
 from parqlake.table.compacting import Compaction
 from parqlake.table.context import EngineChoice, LakeContext
+from parqlake.table.health import Health
+from parqlake.table.maintained import Maintained
 from parqlake.table.maintenance_call import mode_of
 from parqlake.table.maintenance_stats import TableMaintenance
 from parqlake.table.optimizing import Optimization
+from parqlake.table.progress import ProgressChoice
 from parqlake.table.writes import Call
 
 
@@ -37,6 +41,8 @@ class Maintaining:
         message: str | None = None,
         idempotency_key: str | None = None,
         compression: str | None = None,
+        old_schemas: bool = False,
+        progress: ProgressChoice = None,
     ) -> TableMaintenance:
         """Puts small files together and splits over-large ones, partition by partition, as one new version.
 
@@ -58,6 +64,9 @@ class Maintaining:
             message: shown in `history`.
             idempotency_key: a repeat of a call with the same key does nothing and returns the first result.
             compression: of the new files; the table's if left out.
+            old_schemas: also rewrites files that were written under an older schema, however large they are, so that
+                reads need not translate them any more.
+            progress: is called with a `Progress` as the work goes on; see `parqlake.connect`.
 
         Returns:
             Files and bytes before and after, what was rewritten, and the version.
@@ -73,8 +82,10 @@ class Maintaining:
             >>> orders.compact(where="day >= '2026-11-01'").to_dict()   # doctest: +SKIP
         """
         mode = mode_of(dry_run=dry_run, commit=commit, idempotency_key=idempotency_key)
-        asked = Compaction(target_mb_per_file, target_rows_per_file, where, sort, memory_limit, compression)
-        call = Call(Operation.COMPACT, engine, message, idempotency_key)
+        asked = Compaction(
+            target_mb_per_file, target_rows_per_file, where, sort, memory_limit, compression, old_schemas
+        )
+        call = Call(Operation.COMPACT, engine, message, idempotency_key, progress)
         return compacting.compact(self._context, self._info, asked, call=call, mode=mode)
 
     def optimize(
@@ -92,6 +103,7 @@ class Maintaining:
         message: str | None = None,
         idempotency_key: str | None = None,
         compression: str | None = None,
+        progress: ProgressChoice = None,
     ) -> TableMaintenance:
         """Lays rows out along a curve over some columns, so that reads by any of them skip most files.
 
@@ -113,6 +125,7 @@ class Maintaining:
             message: shown in `history`.
             idempotency_key: a repeat of a call with the same key does nothing and returns the first result.
             compression: of the new files; the table's if left out.
+            progress: is called with a `Progress` as the work goes on; see `parqlake.connect`.
 
         Raises:
             InvalidOptionError: an option that makes no sense, or no columns.
@@ -129,7 +142,7 @@ class Maintaining:
         asked = Optimization(
             zorder_columns, curve, target_mb_per_file, target_rows_per_file, where, memory_limit, compression
         )
-        call = Call(Operation.OPTIMIZE, engine, message, idempotency_key)
+        call = Call(Operation.OPTIMIZE, engine, message, idempotency_key, progress)
         return optimizing.optimize(self._context, self._info, asked, call=call, mode=mode)
 
     def clustering(self, columns: Sequence[str] | None = None) -> Clustering:
@@ -146,3 +159,61 @@ class Maintaining:
               day          depth    12.50  overlap 100.0%
         """
         return clusterings.clustering(self._context, self._info, columns)
+
+    def health(self) -> Health:
+        """What could be better about the table, what mends it, and what that costs, by the catalog alone.
+
+        No file is opened or listed. A finding of the severity `"warning"` is worth mending now; one of `"info"` is good
+        to know. `call` of a finding is code that mends it, over `t`, this table, and `lake`.
+
+        Example:
+            >>> print(orders.health())                                             # doctest: +SKIP
+            >>> for finding in orders.health().findings: print(finding.call)       # doctest: +SKIP
+            t.compact(where="day = '2026-11-16'")
+        """
+        return healths.health(self._context, self._info)
+
+    def maintain(
+        self,
+        *,
+        dry_run: bool = False,
+        engine: EngineChoice = None,
+        memory_limit: int | str | None = None,
+        commit: str = "per_run",
+        progress: ProgressChoice = None,
+    ) -> Maintained:
+        """Does what the table's policy says where it is worth it, and nothing where nothing is.
+
+        Files are laid out by the table's `cluster_by`, or else compacted; statistics in the catalog are put together;
+        versions are given up if the policy says which; and files that have been of no use for long are deleted. The
+        policy is in the properties `maintain.*`; without any, no version is ever given up, and files are deleted
+        after seven days. A second call right after does nothing, and makes no version.
+
+        Args:
+            dry_run: says what would be done, and does nothing.
+            engine: who rewrites: `"pyarrow"`, `"duckdb"`, `"spark"`; the lake's engine if left out.
+            memory_limit: how much to hold in memory, as for `compact`.
+            commit: `"per_run"` or `"per_group"`, as for `compact`.
+            progress: is called with a `Progress` as the work goes on; see `parqlake.connect`.
+
+        Returns:
+            What was done and why, and what was left alone and why.
+
+        Raises:
+            InvalidOptionError: an option or a property that makes no sense; nothing was done.
+            ConflictError: others changed the same files again and again.
+
+        Example:
+            >>> policy = {"maintain.expire_older_than": "30d", "maintain.keep_last": 10}   # doctest: +SKIP
+            >>> orders.set_properties({**orders.properties, **policy})                     # doctest: +SKIP
+            >>> print(orders.maintain())                                                   # doctest: +SKIP
+        """
+        asked = maintained.upkeep(
+            self._context,
+            dry_run=dry_run,
+            engine=engine,
+            memory_limit=memory_limit,
+            commit=commit,
+            progress=progress,
+        )
+        return maintained.maintain(self._context, self._info, asked)

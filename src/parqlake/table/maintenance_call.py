@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from parqlake.core.errors import InvalidOptionError
+from parqlake.core.maintenance import Packing
 from parqlake.core.merging.memory import memory_bytes
 from parqlake.core.model import TableInfo
 from parqlake.core.ports import CatalogReader
 from parqlake.core.predicates import bind, parse
 from parqlake.table.context import LakeContext
-from parqlake.table.maintenance_plan import Planned
+from parqlake.table.maintenance_plan import Planned, planned_run
 from parqlake.table.maintenance_run import Group, Job, commit_groups, counted, groups_of, rewriting_engine
 from parqlake.table.maintenance_stats import TableMaintenance, from_summary, with_version
+from parqlake.table.progress import Report, check_progress, reporting
 from parqlake.table.target import Target, newest_target
 from parqlake.table.unit import Unit
 from parqlake.table.writes import Call, Work, execute
 
 DEFAULT_MEMORY_BYTES = 256 * 1024 * 1024
 MakePlan = Callable[[CatalogReader, Target], tuple[Planned, Job]]
+Choose = Callable[[CatalogReader, Target, Planned, Job], Packing]
+"""Leaves out of a plan what is not worth it to the caller."""
 
 
 class Commit(StrEnum):
@@ -37,6 +41,7 @@ class Mode:
 
     dry_run: bool
     commit: Commit
+    choose: Choose | None = None
 
 
 def mode_of(*, dry_run: Any, commit: Any, idempotency_key: str | None) -> Mode:
@@ -67,7 +72,10 @@ def bound_where(where: Any, target: Target) -> Any:
 
 def maintain(context: LakeContext, info: TableInfo, make_plan: MakePlan, *, call: Call, mode: Mode) -> TableMaintenance:
     """Runs one call of maintenance; where there is nothing to do, nothing is touched."""
+    check_progress(call.progress)
     engine = rewriting_engine(context.engine(call.engine))
+    if mode.choose is not None:
+        make_plan = _choosing(make_plan, mode.choose)
     with context.catalog.read() as reader:
         target = newest_target(reader, info, engine)
         plan, job = make_plan(reader, target)
@@ -81,6 +89,19 @@ def maintain(context: LakeContext, info: TableInfo, make_plan: MakePlan, *, call
     return _per_run(context, info, make_plan, plan, call)
 
 
+def _choosing(make_plan: MakePlan, choose: Choose) -> MakePlan:
+    """Makes the same plan, without what is not worth it."""
+
+    def chosen(reader: CatalogReader, target: Target) -> tuple[Planned, Job]:
+        plan, job = make_plan(reader, target)
+        packing = choose(reader, target, plan, job)
+        codec, columns = plan.stats.compression_codec or "none", plan.stats.zorder_columns
+        plan = planned_run(plan.entries, packing, codec=codec, zorder_columns=columns)
+        return plan, replace(job, planned=plan.stats)
+
+    return chosen
+
+
 def _per_run(
     context: LakeContext, info: TableInfo, make_plan: MakePlan, first: Planned, call: Call
 ) -> TableMaintenance:
@@ -89,7 +110,9 @@ def _per_run(
             plan, job = make_plan(reader, target)
 
         def work(unit: Unit) -> None:
-            commit_groups(context, unit, target, groups_of(plan.entries, plan.packing.groups), job)
+            groups = groups_of(plan.entries, plan.packing.groups)
+            _expect(unit.report, groups)
+            commit_groups(context, unit, target, groups, job)
 
         return work
 
@@ -103,18 +126,29 @@ def _per_group(context: LakeContext, target: Target, plan: Planned, job: Job, ca
     """One transaction for each group, each on the newest version: what is committed stays if a later one fails."""
     done: list[Group] = []
     version, txn_id = target.head.version, ""
-    for group in groups_of(plan.entries, plan.packing.groups):
-        unit = Unit(
-            context,
-            operation=call.operation,
-            engine=target.engine.name,
-            table_ids=[target.info.table_id],
-            message=call.message,
-        )
-        with unit:
-            # Planned on the first version: what changed since then is found as a conflict is.
-            made, snapshot = commit_groups(context, unit, target, [group], job)
-        done += made
-        if snapshot is not None:
-            version, txn_id = snapshot.version, unit.txn_id
+    groups = groups_of(plan.entries, plan.packing.groups)
+    with reporting(call.progress, context.progress, operation=call.operation, table=target.info) as report:
+        _expect(report, groups)
+        for group in groups:
+            unit = Unit(
+                context,
+                operation=call.operation,
+                engine=target.engine.name,
+                table_ids=[target.info.table_id],
+                message=call.message,
+                report=report,
+            )
+            with unit:
+                # Planned on the first version: what changed since then is found as a conflict is.
+                made, snapshot = commit_groups(context, unit, target, [group], job)
+            done += made
+            if snapshot is not None:
+                version, txn_id = snapshot.version, unit.txn_id
     return with_version(counted(plan.stats, done), version, txn_id)
+
+
+def _expect(report: Report, groups: Sequence[Group]) -> None:
+    """Says how many rows there are to be rewritten, if any."""
+    if groups:
+        old, new = sum(len(group.entries) for group in groups), sum(len(group.rows) for group in groups)
+        report.expect(sum(sum(group.rows) for group in groups), "rows", f"{old:,} files into {new:,}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from parqlake.core.maintenance import FileInfo, Item, MaintenanceStats, Packing
@@ -37,9 +37,12 @@ def partition_of(entry: FileEntry) -> PartitionKey:
     return tuple(sorted(entry.partition.items()))
 
 
-def items_of(entries: Sequence[FileEntry]) -> list[Item]:
-    """The files as the planner sees them."""
-    return [Item(entry.size_bytes, entry.row_count, partition_of(entry)) for entry in entries]
+def items_of(entries: Sequence[FileEntry], *, rewrite_schemas: Collection[int] = ()) -> list[Item]:
+    """The files as the planner sees them; those of some schemas are rewritten in any case."""
+    return [
+        Item(entry.size_bytes, entry.row_count, partition_of(entry), entry.schema_id in rewrite_schemas)
+        for entry in entries
+    ]
 
 
 def planned_run(

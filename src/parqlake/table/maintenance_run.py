@@ -24,6 +24,7 @@ from parqlake.table.context import LakeContext
 from parqlake.table.maintenance_stats import summary_of
 from parqlake.table.options import OPERATION_KEY
 from parqlake.table.planning import planned, stored_schemas
+from parqlake.table.progress import SILENT
 from parqlake.table.rerunning import MAX_RERUNS
 from parqlake.table.target import Target
 from parqlake.table.unit import Unit
@@ -142,6 +143,7 @@ def _tracked(unit: Unit, spec: WriteSpec, operation: Operation) -> WriteSpec:
     return replace(
         spec,
         file_visitor=lambda file: unit.track([f"{spec.location}/{file.path}"]),
+        rows_visitor=None if unit.report is SILENT else unit.report.advance,
         footer={**spec.footer, OPERATION_KEY: str(operation)},
     )
 

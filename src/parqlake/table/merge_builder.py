@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from parqlake.core.errors import InvalidOptionError
 from parqlake.core.merging.clause_binding import AskedClause, AskedMerge, When
 from parqlake.core.merging.clauses import Action
-from parqlake.core.model import TableInfo
 from parqlake.core.predicates import parse
-from parqlake.table import merging
-from parqlake.table.context import LakeContext
-from parqlake.table.options import WriteOptions
-from parqlake.table.result import MergeResult
-from parqlake.table.writes import Call
+from parqlake.table.merging import MergeCall, clause_call, merge_call
 
 Values = Mapping[str, Any] | Literal["all"] | None
+R = TypeVar("R")
+"""What running the merge gives: a `MergeResult`, or inside a transaction the counts."""
 
 
 @dataclass(frozen=True, slots=True)
-class MergeBuilder:
+class MergeBuilder(Generic[R]):
     """A merge under construction: clauses are added one after the other, and `run` carries it out.
 
     Each call returns another builder and leaves this one as it is. In conditions and values `t.x` is a column of the
@@ -35,15 +32,11 @@ class MergeBuilder:
         17
     """
 
-    _context: LakeContext
-    _info: TableInfo
-    _source: Any
     _asked: AskedMerge
     _memory_limit: int | str | None
-    _call: Call
-    _options: WriteOptions
+    _run: Callable[[MergeCall], R]
 
-    def when_matched(self, condition: Any = None) -> WhenMatched:
+    def when_matched(self, condition: Any = None) -> WhenMatched[R]:
         """Rows of the table that a row of the source matches, and for which the condition on both is TRUE.
 
         Args:
@@ -51,16 +44,18 @@ class MergeBuilder:
         """
         return WhenMatched(self, When.MATCHED, condition)
 
-    def when_not_matched(self, condition: Any = None) -> WhenNotMatched:
+    def when_not_matched(self, condition: Any = None) -> WhenNotMatched[R]:
         """Rows of the source that match no row of the table, and for which the condition on `s` is TRUE."""
         return WhenNotMatched(self, When.NOT_MATCHED, condition)
 
-    def when_not_matched_by_source(self, condition: Any = None) -> WhenNotMatchedBySource:
+    def when_not_matched_by_source(self, condition: Any = None) -> WhenNotMatchedBySource[R]:
         """Rows of the table that no row of the source matches, and for which the condition on `t` is TRUE."""
         return WhenNotMatchedBySource(self, When.BY_SOURCE, condition)
 
-    def run(self) -> MergeResult:
+    def run(self) -> R:
         """Carries the merge out, as one new version; where there is nothing to change, none is made.
+
+        In a transaction the merge becomes part of that, and the counts are returned.
 
         Raises:
             InvalidOptionError: there is no clause, or one that is never reached, or `on` has no equality of columns.
@@ -70,34 +65,33 @@ class MergeBuilder:
             ConstraintError: several rows of the source match a row that would change, or a row breaks a constraint.
             ConflictError: others changed the same keys again and again.
         """
-        asked = merging.clause_call(self._asked, memory_limit=self._memory_limit)
-        return merging.merge(self._context, self._info, self._source, asked, call=self._call, options=self._options)
+        return self._run(clause_call(self._asked, memory_limit=self._memory_limit))
 
-    def _with(self, clause: AskedClause) -> MergeBuilder:
+    def _with(self, clause: AskedClause) -> MergeBuilder[R]:
         return replace(self, _asked=replace(self._asked, clauses=(*self._asked.clauses, clause)))
 
 
-class _When:
+class _When(Generic[R]):
     """Rows that a clause is about, waiting to be told what becomes of them."""
 
-    def __init__(self, builder: MergeBuilder, when: When, condition: Any) -> None:
+    def __init__(self, builder: MergeBuilder[R], when: When, condition: Any) -> None:
         """Raises `InvalidPredicateError` if the condition cannot be read."""
         self._builder = builder
         self._when = when
         self._condition = parse(condition)
 
-    def do_nothing(self) -> MergeBuilder:
+    def do_nothing(self) -> MergeBuilder[R]:
         """Leaves these rows as they are, whatever later clauses say."""
         return self._then(Action.NOTHING)
 
-    def _then(self, action: Action, values: Mapping[str, Any] | None = None) -> MergeBuilder:
+    def _then(self, action: Action, values: Mapping[str, Any] | None = None) -> MergeBuilder[R]:
         return self._builder._with(AskedClause(self._when, self._condition, action, values))
 
 
-class WhenMatched(_When):
+class WhenMatched(_When[R]):
     """Rows of the table that a row of the source matches."""
 
-    def update(self, set: Values = None) -> MergeBuilder:
+    def update(self, set: Values = None) -> MergeBuilder[R]:
         """Sets columns of these rows; all values are computed from the rows as they were.
 
         Args:
@@ -107,15 +101,15 @@ class WhenMatched(_When):
         """
         return self._then(Action.UPDATE, _values(set, "set"))
 
-    def delete(self) -> MergeBuilder:
+    def delete(self) -> MergeBuilder[R]:
         """Removes these rows from the table."""
         return self._then(Action.DELETE)
 
 
-class WhenNotMatched(_When):
+class WhenNotMatched(_When[R]):
     """Rows of the source that match no row of the table."""
 
-    def insert(self, values: Values = None) -> MergeBuilder:
+    def insert(self, values: Values = None) -> MergeBuilder[R]:
         """Adds these rows to the table.
 
         Args:
@@ -126,10 +120,10 @@ class WhenNotMatched(_When):
         return self._then(Action.INSERT, _values(values, "values"))
 
 
-class WhenNotMatchedBySource(_When):
+class WhenNotMatchedBySource(_When[R]):
     """Rows of the table that no row of the source matches."""
 
-    def update(self, set: Mapping[str, Any]) -> MergeBuilder:
+    def update(self, set: Mapping[str, Any]) -> MergeBuilder[R]:
         """Sets columns of these rows, to values over columns of the table."""
         given = _values(set, "set")
         if given is None:
@@ -138,30 +132,46 @@ class WhenNotMatchedBySource(_When):
             )
         return self._then(Action.UPDATE, given)
 
-    def delete(self) -> MergeBuilder:
+    def delete(self) -> MergeBuilder[R]:
         """Removes these rows from the table."""
         return self._then(Action.DELETE)
 
 
-def merge_builder(
-    context: LakeContext,
-    info: TableInfo,
-    source: Any,
-    on: str,
+def asked_merge(
     *,
+    on: Sequence[str] | str,
+    strategy: str,
+    dedup_order_by: Sequence[str] | str | None,
+    update_columns: Sequence[str] | None,
+    where: Any,
     memory_limit: int | str | None,
-    call: Call,
-    options: WriteOptions,
-    strategies_only: Mapping[str, Any],
-) -> MergeBuilder:
-    """Begins a merge by clauses; raises for options that only strategies have."""
-    for name, given in strategies_only.items():
-        if given is not None:
+    run: Callable[[MergeCall], R],
+) -> R | MergeBuilder[R]:
+    """Runs what a call to `merge` asks for; where `on` is a condition, begins a merge by clauses instead.
+
+    Raises:
+        InputError: the call makes no sense, or has options for a merge by clauses that only strategies have.
+    """
+    if not isinstance(on, str) or "=" not in on:
+        asked = merge_call(
+            on=on,
+            strategy=strategy,
+            dedup_order_by=dedup_order_by,
+            update_columns=update_columns,
+            where=where,
+            memory_limit=memory_limit,
+        )
+        return run(asked)
+    given = {"dedup_order_by": dedup_order_by, "update_columns": update_columns, "where": where}
+    if strategy != "upsert":
+        given = {"strategy": strategy, **given}
+    for name, value in given.items():
+        if value is not None:
             raise InvalidOptionError(
-                f"{name}={given!r} is for strategies, and on={on!r} begins a merge by clauses; say it by when_matched, "
+                f"{name}={value!r} is for strategies, and on={on!r} begins a merge by clauses; say it by when_matched, "
                 'when_not_matched and when_not_matched_by_source, or give key columns: on=["id"]'
             )
-    return MergeBuilder(context, info, source, AskedMerge(parse(on)), memory_limit, call, options)
+    return MergeBuilder(AskedMerge(parse(on)), memory_limit, run)
 
 
 def _values(given: Any, option: str) -> Mapping[str, Any] | None:

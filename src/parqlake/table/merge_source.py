@@ -81,14 +81,16 @@ class FrameRows:
     def __init__(self, frame: Any, rule: MergeRule, schema: pa.Schema, engine: FrameEngine) -> None:
         """Raises if the frame's columns do not fit; nothing is computed."""
         self._frame = frame
-        own = engine.frame_schema(frame)
-        check_merge_schemas(rule, source=spelled_alike(own, schema), target=schema)
+        self._rule = rule
+        self._own = engine.frame_schema(frame)
+        self.reader(schema)
 
     def read(self) -> None:
         """Reads nothing: what to look for is known to the engine alone, and only when it has merged."""
 
-    def reader(self, _schema: pa.Schema) -> Any:
-        """The frame itself."""
+    def reader(self, schema: pa.Schema) -> Any:
+        """The frame itself; raises if it does not fit what the table's columns have become."""
+        check_merge_schemas(self._rule, source=spelled_alike(self._own, schema), target=schema)
         return self._frame
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from parqlake.core.keys import has_bytes_keys, is_exact, is_prunable, key_value
 from parqlake.core.merging import MergeRule, TargetFile
 from parqlake.core.merging.bounds import bounded
 from parqlake.core.model import DataFile, FileEntry, Head, TableInfo
+from parqlake.core.names import partition_segment, stored_path
 from parqlake.core.pages import MAX_KEY
 from parqlake.core.ports import CatalogReader
 from parqlake.core.predicates import bind
@@ -82,6 +83,7 @@ def choose_files(reader: CatalogReader, view: View, rule: MergeRule, sought: Pre
             key_bounds=bounds.get(entry.file_id),
             keys_not_null=entry.file_id not in nullable,
             stored_schema=stored.get(entry.schema_id),
+            new_folder=_new_folder(view.info, entry),
         )
         for entry in wanted
     )
@@ -89,7 +91,14 @@ def choose_files(reader: CatalogReader, view: View, rule: MergeRule, sought: Pre
 
 
 def _path(info: TableInfo, file: FileEntry | DataFile) -> str:
-    return f"{info.location}/{file.path}"
+    return stored_path(info.location, file.path)
+
+
+def _new_folder(info: TableInfo, entry: FileEntry) -> str | None:
+    """The folder of the table's own for the rows of an imported file."""
+    if not entry.path.startswith("/"):
+        return None
+    return "/".join([info.location, *(partition_segment(name, entry.partition[name]) for name in info.partition_by)])
 
 
 def _files(reader: CatalogReader, table_id: int, version: int, ids: list[int] | None) -> list[FileEntry]:

@@ -38,9 +38,10 @@ from parqlake.core.statistics import describe_file
 from parqlake.table.commit import TableChange
 from parqlake.table.context import LakeContext
 from parqlake.table.deleting import CONFLICTS
-from parqlake.table.merge_source import ClauseFrame, ClauseRows, MergeRows, open_clause_rows, open_rows
+from parqlake.table.merge_source import ClauseFrame, ClauseRows, MergeRows, StreamRows, open_clause_rows, open_rows
 from parqlake.table.merge_target import Chosen, View, choose_files
 from parqlake.table.options import WriteOptions, write_spec
+from parqlake.table.rebasing import check_only_evolved
 from parqlake.table.rerunning import commit_rerunning
 from parqlake.table.result import BYTES_REWRITTEN, MergeResult, merge_result
 from parqlake.table.target import Target
@@ -48,7 +49,7 @@ from parqlake.table.unit import Unit
 from parqlake.table.writes import Call, Work, execute
 
 _BATCH_ROWS = 65_536
-_TO_THE_CALLER = 7
+_TO_THE_CALLER = 9
 """From where the engine is called to who called `Table.merge`: whom warnings point at."""
 
 
@@ -118,6 +119,8 @@ def merge(
 
         def work(unit: Unit) -> None:
             def attempt(now: Target) -> TableChange:
+                if isinstance(rows, StreamRows):  # which were read by the columns that there were
+                    check_only_evolved(context, now.info, target.head, now.head)
                 view = View(now.info, now.head, now.schema)
                 spec = write_spec(now.info, now.schema, options, txn_id=unit.txn_id)
                 made = merge_rows(context, unit, view, rows, asked, engine=now.engine, spec=spec)
@@ -175,11 +178,17 @@ def merge_rows(
     with context.catalog.read() as reader:
         chosen = choose_files(reader, view, rule, sought)
         snapshot = reader.snapshot(view.info.table_id, view.head.version) if view.head.version else None
+
+    def counted_path(folder: str) -> str:
+        unit.report.advance()
+        return new_path(folder)
+
+    unit.report.expect(None, "files", f"of {len(chosen.files):,} that may hold a match")
     target = MergeTarget(
         store=context.store,
         files=chosen.files,
         spec=replace(spec, file_visitor=None),
-        new_path=new_path,
+        new_path=counted_path,
         keep_schema=False,
         worker_path=new_path,
     )

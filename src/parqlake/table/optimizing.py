@@ -12,6 +12,7 @@ from parqlake.core.clustering import Curve
 from parqlake.core.clustering.stale import LaidFile, stale_files
 from parqlake.core.errors import InvalidOptionError
 from parqlake.core.maintenance import DEFAULT_TARGET_MB, Item, Packing, Targets, lay_out, make_targets
+from parqlake.core.maintenance.laying_out import unsteady
 from parqlake.core.maintenance.rewriting import RowOrder
 from parqlake.core.model import FileEntry, Operation, TableInfo
 from parqlake.core.ports import CatalogReader, WriteSpec
@@ -108,9 +109,18 @@ def _stale(
             )
             for entry in files
         ]
-        small = _SMALL_FILES * (targets.size_bytes or DEFAULT_TARGET_MB * _MIB)
+        small = _SMALL_FILES * _target_bytes(files, targets)
         found.update(files[n].file_id for n in stale_files(laid, bounds.of_files(files), small_bytes=small))
     return frozenset(found)
+
+
+def _target_bytes(files: Sequence[FileEntry], targets: Targets) -> int:
+    """About how large a file of the target's length is."""
+    size = targets.size_bytes or DEFAULT_TARGET_MB * _MIB
+    if targets.max_rows is None:
+        return size
+    rows = max(1, sum(entry.row_count for entry in files))
+    return min(size, targets.max_rows * sum(entry.size_bytes for entry in files) // rows)
 
 
 def _runs(reader: CatalogReader, target: Target, entries: Sequence[FileEntry], layout: int) -> set[int]:
@@ -132,7 +142,8 @@ def _planned(entries: Sequence[FileEntry], stale: frozenset[int], targets: Targe
         packing = lay_out(items, targets, clustered={key for key in keys if not key[1]}, resize=resize)
         touched = {keys[place] for group in packing.groups for place in group.members}
         twice = {partition for partition, is_stale in touched if is_stale and (partition, False) in touched}
+        twice |= unsteady(items, packing, targets, whole=lambda key: key[0]) if resize else set()
         if not twice:
             return packing
-        # Both parts of a partition are rewritten: together, then, so that their files do not overlap.
+        # Both parts of a partition are rewritten, or would be next time: together, then, so that they do not overlap.
         stale |= {entry.file_id for entry in entries if partition_of(entry) in twice}

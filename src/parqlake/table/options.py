@@ -15,6 +15,8 @@ from parqlake.core.errors import InvalidOptionError, suggestion
 from parqlake.core.evolution.write_modes import SchemaMode, schema_mode
 from parqlake.core.model import TableInfo
 from parqlake.core.ports import FileVisitor, WriteSpec
+from parqlake.table.policy import check_policy
+from parqlake.table.progress import ProgressChoice
 
 CODECS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
 DEFAULT_TARGET_MB = 128.0
@@ -25,6 +27,8 @@ OPERATION_KEY = "parqlake.operation"
 TABLE_NAME_KEY = "parqlake.table"
 LAYOUT_KEY = "parqlake.layout"
 SCHEMA_KEY = "parqlake.schema"
+IMPORTED_FROM = "imported_from"
+"""A property: where files of the table were that others wrote."""
 _MIB = 1024 * 1024
 
 
@@ -33,6 +37,7 @@ class WriteOptions(TypedDict, total=False):
 
     `schema_mode` says what happens to data whose columns are not the table's: `"strict"` refuses them, `"merge"` adds
     new columns and fills missing ones, `"promote"` also widens columns, and makes text of what nothing else holds.
+    `progress` is called with a `Progress` as the work goes on.
     """
 
     target_mb_per_file: float | None
@@ -41,6 +46,7 @@ class WriteOptions(TypedDict, total=False):
     compression: str | None
     file_visitor: FileVisitor | None
     schema_mode: str | None
+    progress: ProgressChoice
 
 
 def write_spec(
@@ -89,7 +95,9 @@ def write_spec(
 
 def _footer(info: TableInfo, schema: pa.Schema, txn_id: str) -> dict[str, str]:
     """What each file says of itself, so that a lost catalog can be made again from the files."""
-    layout = {"partition_by": info.partition_by, "sort_by": info.sort_by}
+    layout: dict[str, Any] = {"partition_by": info.partition_by, "sort_by": info.sort_by}
+    if IMPORTED_FROM in info.properties:  # whose files say nothing: the table cannot be made of its own alone
+        layout["imported"] = True
     return {
         TABLE_ID_KEY: info.uuid,
         TABLE_NAME_KEY: str(info.name),
@@ -120,6 +128,7 @@ def check_properties(properties: Mapping[str, Any]) -> dict[str, str]:
     _whole("row_group_size", None, text, None)
     if text.get("compression", "zstd").lower() not in CODECS:
         raise InvalidOptionError(f"compression={text['compression']!r} is unknown; use one of {', '.join(CODECS)}")
+    check_policy(text)
     return text
 
 

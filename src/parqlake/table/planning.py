@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +11,14 @@ import pyarrow as pa
 from parqlake.core.evolution.marks import is_evolved
 from parqlake.core.evolution.projection import Projection
 from parqlake.core.model import BoolArray, DataFile, FileEntry, IntArray, Segment, TableInfo
+from parqlake.core.names import stored_path
 from parqlake.core.pages import Page, pack_column, unpack
 from parqlake.core.partitioning import parse_partition_text
 from parqlake.core.ports import CatalogReader, PlannedFile, ReadPlan
-from parqlake.core.predicates.tree import TRUE, Predicate
+from parqlake.core.predicates.tree import TRUE, Column, IsNaN, Predicate
 from parqlake.core.pruning import RowGroups, key_ranges, may_be_true, may_be_untrue, prunable_columns
 from parqlake.core.residual import residual
+from parqlake.core.schema import leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,24 @@ def select_uncertain(reader: CatalogReader, table_id: int, version: int, predica
     return _chosen(reader, table_id, version, predicate, uncertain)
 
 
+def may_hold_nan(
+    reader: CatalogReader, table_id: int, version: int, schema: pa.Schema, file_ids: Collection[int]
+) -> frozenset[int]:
+    """The float columns, by field id and outside lists, of which one of these files may hold a NaN.
+
+    Of files that are not committed, whose ids are negative, nothing is known.
+    """
+    floats = [leaf for leaf in leaves(schema) if pa.types.is_floating(leaf.type) and not leaf.repeated]
+    if any(file_id < 0 for file_id in file_ids):
+        return frozenset(leaf.field_id for leaf in floats)
+    found = []
+    for leaf in floats if file_ids else ():
+        hits = select(reader, table_id, version, IsNaN(Column(leaf.path, leaf.field_id, leaf.type)))
+        if not hits.keys().isdisjoint(file_ids):
+            found.append(leaf.field_id)
+    return frozenset(found)
+
+
 def _chosen(
     reader: CatalogReader,
     table_id: int,
@@ -110,7 +130,7 @@ def _chosen(
     pages = {column: reader.pages(table_id, column, segment_ids) for column in prunable_columns(predicate)}
     hits: dict[int, Hits] = {}
     for segment in reader.segments(table_id, segment_ids):
-        groups = RowGroups(segment.rows, _PageLookup(pages, segment.segment_id))
+        groups = RowGroups(segment.rows, PageLookup(pages, segment.segment_id))
         _collect(segment, np.flatnonzero(choose(predicate, groups)), hits)
     return hits
 
@@ -137,7 +157,7 @@ def planned(info: TableInfo, entry: FileEntry, hits: Hits | None = None) -> Plan
     """A file of the catalog as part of a plan; all of it unless hits say which row groups."""
     whole = hits is None or hits.complete
     return PlannedFile(
-        path=f"{info.location}/{entry.path}",
+        path=stored_path(info.location, entry.path),
         size_bytes=entry.size_bytes,
         row_groups=None if whole else tuple(hits.row_groups.tolist()),  # type: ignore[union-attr]
         row_count=entry.row_count if whole else hits.rows,  # type: ignore[union-attr]
@@ -188,11 +208,14 @@ def _collect(segment: Segment, found: IntArray, hits: dict[int, Hits]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _PageLookup:
+class PageLookup:
+    """The pages of one segment, by column id."""
+
     pages: Mapping[int, Mapping[int, Page]]
     segment_id: int
 
     def __call__(self, column_id: int) -> Page | None:
+        """The page of a column; None if nothing is known of it."""
         return self.pages.get(column_id, {}).get(self.segment_id)
 
 
@@ -203,7 +226,7 @@ def _staged(info: TableInfo, predicate: Predicate, added: tuple[DataFile, ...]) 
     for number, file in enumerate(added, start=1):
         packed = {column.column_id: pack_column([column]) for column in file.statistics if column.column_id in columns}
         pages = {column_id: {0: unpack(page.data, page.nulls)} for column_id, page in packed.items()}
-        groups = RowGroups(file.row_group_rows, _PageLookup(pages, 0))
+        groups = RowGroups(file.row_group_rows, PageLookup(pages, 0))
         found = np.flatnonzero(may_be_true(predicate, groups))
         if not len(found):
             continue

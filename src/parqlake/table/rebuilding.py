@@ -37,6 +37,7 @@ from parqlake.table.options import (
     TABLE_NAME_KEY,
     TRANSACTION_KEY,
 )
+from parqlake.table.progress import SILENT, Report
 from parqlake.table.recovering import read_footer
 from parqlake.table.unit import Unit
 from parqlake.table.versions import live_head
@@ -111,11 +112,15 @@ class RebuildReport:
     dry_run: bool = False
 
 
-def survey(store: Store) -> tuple[list[FoundTable], list[str]]:
+def survey(store: Store, report: Report = SILENT) -> tuple[list[FoundTable], list[str]]:
     """All tables whose files lie in the store, by name, and files that do not say whose they are."""
     listed = [(file.path, file.size_bytes) for file in store.list_files("") if birth_of(file.path) is not None]
+    report.expect(len(listed), "files", "footers")
+    found = []
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = list(pool.map(lambda file: _found(store, *file), listed))
+        for file in pool.map(lambda file: _found(store, *file), listed):
+            found.append(file)
+            report.advance()
     unreadable = [path for (path, _), file in zip(listed, found, strict=True) if file is None]
     by_table: dict[str, list[FoundFile]] = {}
     for file in found:
@@ -195,7 +200,7 @@ def _found(store: Store, path: str, size_bytes: int) -> FoundFile | None:
         uuid,
         name,
         texts.get(TRANSACTION_KEY, ""),
-        texts.get(OPERATION_KEY, "unknown"),
+        texts.get(OPERATION_KEY, "unknown") + (" beside imported files" if layout.get("imported") else ""),
         schema,
         tuple(layout["partition_by"]),
         tuple(layout["sort_by"]),

@@ -13,14 +13,17 @@ import pyarrow as pa
 from parqlake.core.errors import CatalogError, InvalidOptionError, MissingExtraError
 from parqlake.core.model import TableInfo
 from parqlake.core.ports import PlannedFile, ReadPlan, Store
+from parqlake.core.predicates import bind, parse
+from parqlake.core.predicates.builders import all_of
 from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.tree import TRUE, Predicate, columns_of
 from parqlake.core.retention import parse_age
 from parqlake.core.schema import check_columns_exist, without_ids
 from parqlake.table.context import LakeContext
-from parqlake.table.explain import Explanation, conditions, spark_way
+from parqlake.table.explain import Explanation, look_at, spark_way
+from parqlake.table.handing_over import HandingOver
 from parqlake.table.holding import VersionGuard
-from parqlake.table.planning import Staged, by_residual, plan_scan, planned, select, select_uncertain
+from parqlake.table.planning import Staged, by_residual, may_hold_nan, plan_scan, planned, select, select_uncertain
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class ScanRequest:
     """Only what was added after this version, be it still there or not."""
 
 
-class Scan:
+class Scan(HandingOver):
     """A lazy read of one committed version; every `to_…` gives the same rows.
 
     The version is pinned when the scan is made: commits that come later do not change what it returns.
@@ -70,9 +73,53 @@ class Scan:
         return full if columns is None else pa.schema([full.field(name) for name in columns])
 
     @property
+    def table_schema(self) -> pa.Schema:
+        """The schema of the whole table at the version, which conditions are bound to."""
+        return without_ids(self._request.schema)
+
+    @property
+    def limit(self) -> int | None:
+        """How many rows are read at most."""
+        return self._request.limit
+
+    @property
     def store(self) -> Store:
         """Where the files of the plan are."""
         return self._context.store
+
+    @property
+    def lake_id(self) -> str:
+        """The identity of the lake."""
+        return self._context.catalog.lake_id
+
+    @cached_property
+    def nan_ids(self) -> frozenset[int]:
+        """The float columns, by field id and outside lists, in which planned files may hold NaN, by the catalog."""
+        request = self._request
+        files = {file.file_id for file in self.plan.files}
+        with self._context.catalog.read() as reader:
+            return may_hold_nan(reader, request.info.table_id, request.version, request.schema, files)
+
+    def narrowed(self, where: Any = None, *, columns: Sequence[str] | None = None, limit: int | None = None) -> Scan:
+        """The same version, with one more condition, other columns or a lower limit; planned anew.
+
+        Example:
+            >>> scan.narrowed("region = 'eu'", columns=["id"]).to_arrow()   # doctest: +SKIP
+        """
+        request = self._request
+        added = bind(parse(where), request.schema)
+        if request.limit is not None and added != TRUE:
+            raise InvalidOptionError(
+                f"a scan of at most {request.limit} rows cannot be filtered further; leave limit out"
+            )
+        limits = [number for number in (request.limit, check_limit(limit)) if number is not None]
+        narrower = replace(
+            request,
+            predicate=bind(all_of((request.predicate, added)), request.schema),
+            columns=request.columns if columns is None else check_columns(columns, request.schema),
+            limit=min(limits, default=None),
+        )
+        return Scan(self._context, narrower)
 
     @cached_property
     def plan(self) -> ReadPlan:
@@ -84,6 +131,12 @@ class Scan:
         plan = self.plan
         self._guard.check()
         return self._guard.stream(self._context.reader.batches(plan, self._context.store))
+
+    def read_files(self, files: Sequence[PlannedFile], *, columns: Sequence[str]) -> pa.RecordBatchReader:
+        """The rows of some of the plan's files, for those who share the work out."""
+        part = replace(self.plan, files=tuple(files), columns=tuple(columns))
+        self._guard.check()
+        return self._guard.stream(self._context.reader.batches(part, self._context.store))
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The same as `to_batches`: so that a scan can be written to another table."""
@@ -149,7 +202,10 @@ class Scan:
         return rows if request.limit is None else min(rows, request.limit)
 
     def explain(self) -> Explanation:
-        """What is read, what was skipped, and by which condition; opens no data file."""
+        """What is read, what was skipped, by the partition or the statistics of which column, and what would help.
+
+        From the catalog alone: no data file is opened. `print` it, or take `to_dict()`.
+        """
         request = self._request
         table_id = request.info.table_id
         with self._context.catalog.read() as reader:
@@ -158,6 +214,7 @@ class Scan:
             whole = [file.file_id for file in self.plan.files if file.row_groups is None and file.file_id > 0]
             entries = reader.files(table_id, request.version, whole) if whole else []
             partial = sum(len(file.row_groups) for file in self.plan.files if file.row_groups is not None)
+            look = look_at(reader, request.info, snapshot, request.predicate)
             return Explanation(
                 table=str(request.info.name),
                 version=request.version,
@@ -171,7 +228,9 @@ class Scan:
                 rows_read=sum(file.row_count for file in self.plan.files),
                 bytes_total=snapshot.size_bytes if snapshot else 0,
                 bytes_read=sum(file.read_bytes for file in self.plan.files),
-                conditions=conditions(reader, table_id, request.version, request.predicate, row_groups),
+                conditions=look.conditions,
+                skipped=look.skipped,
+                suggestion=look.suggestion,
                 spark_reads=spark_way(self._context.store, self.plan),
             )
 

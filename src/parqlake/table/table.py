@@ -12,11 +12,12 @@ from parqlake.core.model import Operation, TableInfo, Tag
 from parqlake.core.names import check_tag_name
 from parqlake.core.predicates import bind, parse
 from parqlake.core.schema import without_ids
+from parqlake.table import exporting, writes
 from parqlake.table import history as histories
-from parqlake.table import writes
 from parqlake.table.changing import Changing
 from parqlake.table.context import EngineChoice, LakeContext, now
 from parqlake.table.evolving import Evolving
+from parqlake.table.exporting import ExportResult
 from parqlake.table.history import HistoryEntry
 from parqlake.table.keeping import Keeping
 from parqlake.table.maintaining import Maintaining
@@ -144,8 +145,9 @@ class Table(Changing, Evolving, Keeping, Maintaining):
         """Adds rows as one new version. Never conflicts with other writers; visible whole or not at all.
 
         Args:
-            data: a pandas, Polars (lazy ones too) or Spark frame, an Arrow table, batches or reader, a DuckDB relation,
-                anything with `__arrow_c_stream__`, or the path of a Parquet file or folder.
+            data: a pandas, Polars (lazy ones too), DataFusion, Daft or Spark frame, an Arrow table, batches or reader,
+                a DuckDB relation, a scan, a result of `lake.sql`, anything with `__arrow_c_stream__`, or the
+                path of a Parquet file or folder.
             engine: who writes the files: `"pyarrow"`, `"duckdb"`, `"spark"`; the lake's engine if left out, and
                 Spark for a Spark frame.
             message: shown in `history`.
@@ -154,7 +156,8 @@ class Table(Changing, Evolving, Keeping, Maintaining):
                 bound), `row_group_size` (the most rows in a row group; DuckDB writes no fewer than 2,048),
                 `compression` (zstd, snappy, gzip, lz4, brotli or none), `file_visitor` (called with a
                 `WrittenFile(path, metadata, size)` for each finished file), `schema_mode` (`"strict"` refuses other
-                columns, `"merge"` adds new ones and fills missing ones, `"promote"` also widens types).
+                columns, `"merge"` adds new ones and fills missing ones, `"promote"` also widens types), `progress`
+                (called with a `Progress` as the work goes on; see `parqlake.connect`).
 
         Raises:
             SchemaMismatchError: the data's columns or types do not fit; each difference is named.
@@ -271,7 +274,7 @@ class Table(Changing, Evolving, Keeping, Maintaining):
             return histories.history(reader, self._info, limit=limit)
 
     def files(self, version: int | str | None = None) -> pa.Table:
-        """The data files of a version, as an Arrow table."""
+        """The data files of a version, as an Arrow table; a path that begins with / is of an imported file."""
         with self._context.catalog.read() as reader:
             number, _ = resolve(reader, self._info, version=version, as_of=None)
             return histories.files(reader, self._info, number)
@@ -282,6 +285,35 @@ class Table(Changing, Evolving, Keeping, Maintaining):
             number, schema_id = resolve(reader, self._info, version=version, as_of=None)
             schema = reader.schema(self._table_id, schema_id)
             return histories.row_groups(reader, self._info, number, schema)
+
+    def export(
+        self, format: str, path: Any = None, *, version: int | str | None = None, tag: bool = True
+    ) -> ExportResult:
+        """Describes a version as a Delta or Iceberg table over the same data files, for other engines to read.
+
+        No data is copied, and none is opened: columns, partitions and statistics come from the catalog. What is
+        written there by others is never read back: export again after a change. A repeat adds to the Delta log what
+        changed since, or a snapshot to Iceberg's metadata; if nothing changed, nothing is written.
+
+        Args:
+            format: `"delta"` or `"iceberg"` (with `parqlake[iceberg]`).
+            path: the folder below the lake's root that becomes the other format's table; the table's own if left out.
+                Delta only names files below it, so that a table with imported files needs a folder that holds them.
+            version: a version number or the name of a tag; the newest if left out.
+            tag: moves the tag `exported-delta` or `exported-iceberg` to the version, so that vacuum keeps its files.
+
+        Raises:
+            UnsupportedTypeError: the format has no type for a column; it is named, and nothing was written.
+            InvalidOptionError: files were written before a change of the schema that the format does not follow.
+            AlreadyExistsError: there is another table in the folder.
+
+        Example:
+            >>> orders.export("delta").url              # doctest: +SKIP
+            '/data/warehouse/sales/orders-0199…'
+            >>> orders.export("iceberg").metadata       # doctest: +SKIP
+            'sales/orders-0199…/metadata/v1.metadata.json'
+        """
+        return exporting.export(self._context, self._info, format, path, version=version, tag=tag)
 
     # -------------------------------------------------------------------------------------------- tags, properties
 

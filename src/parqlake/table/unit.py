@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
@@ -16,12 +16,13 @@ import uuid_utils
 
 from parqlake.core.errors import CatalogError, InvalidOptionError, ParqlakeError, StoreError, UnknownOutcomeError
 from parqlake.core.model import DataFile, Snapshot, TransactionRecord, TransactionStatus
-from parqlake.core.ports import Engine, IdempotencyKeyUsed, ReadPlan, WriteSpec, WrittenFile
+from parqlake.core.ports import CatalogWriter, Engine, IdempotencyKeyUsed, ReadPlan, WriteSpec, WrittenFile
 from parqlake.core.updating import ChangingEngine, RowChange
-from parqlake.table.commit import TableChange, commit
+from parqlake.table.commit import TableChange, commit, publish
 from parqlake.table.context import LakeContext, now
 from parqlake.table.lease import LEASES
 from parqlake.table.options import OPERATION_KEY
+from parqlake.table.progress import SILENT, Report
 from parqlake.table.sources import Source
 
 
@@ -41,9 +42,11 @@ class Unit:
         table_ids: Sequence[int],
         message: str | None = None,
         idempotency_key: str | None = None,
+        report: Report = SILENT,
     ) -> None:
         """Prepares the unit; the registry hears of it on entering."""
         self._context = context
+        self.report = report
         self._table_ids = tuple(table_ids)
         self._written: set[str] = set()
         self._ended = False
@@ -90,15 +93,23 @@ class Unit:
 
     def commit(self, changes: Sequence[TableChange]) -> dict[int, Snapshot]:
         """Publishes all changes or none. After a `ConflictError` the unit may try again with other changes."""
+        snapshots = self._published(lambda: commit(self._context, self.txn_id, changes))
+        used = {f"{change.info.location}/{file.path}" for change in changes for file in change.add}
+        delete_quietly(self._context, sorted(self._written - used))
+        return snapshots
+
+    def publish(self, apply: Callable[[CatalogWriter], dict[int, Snapshot]]) -> dict[int, Snapshot]:
+        """Carries out in one SQL transaction what makes versions, and finishes the transaction, or nothing of it."""
+        return self._published(lambda: publish(self._context, self.txn_id, apply))
+
+    def _published(self, run: Callable[[], dict[int, Snapshot]]) -> dict[int, Snapshot]:
         try:
-            snapshots = commit(self._context, self.txn_id, changes)
+            snapshots = run()
         except IdempotencyKeyUsed:
             LEASES.stop(self._lease)
             self._abort(in_doubt=False)
             raise
         self._ended = True
-        used = {f"{change.info.location}/{file.path}" for change in changes for file in change.add}
-        delete_quietly(self._context, sorted(self._written - used))
         return snapshots
 
     def _abort(self, *, in_doubt: bool) -> None:
@@ -115,6 +126,7 @@ class Unit:
 
         def visit(file: WrittenFile) -> None:
             self._written.add(f"{spec.location}/{file.path}")
+            self.report.advance(file.size)
             if visitor is not None:
                 visitor(file)
 

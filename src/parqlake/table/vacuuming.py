@@ -27,6 +27,7 @@ from parqlake.core.retention import (
     plan_removal,
 )
 from parqlake.table.context import LakeContext, now
+from parqlake.table.progress import ProgressChoice, check_progress, reporting
 from parqlake.table.recovering import abort_lapsed
 from parqlake.table.versions import live_head
 
@@ -91,19 +92,25 @@ def vacuum_age(older_than: Any, *, force: bool) -> timedelta:
     return age
 
 
-def vacuum_table(context: LakeContext, info: TableInfo, age: timedelta, *, dry_run: bool) -> VacuumResult:
+def vacuum_table(
+    context: LakeContext, info: TableInfo, age: timedelta, *, dry_run: bool, progress: ProgressChoice = None
+) -> VacuumResult:
     """See `Table.vacuum`."""
+    check_progress(progress)
     if not dry_run:
         abort_lapsed(context)
     listed = _listed(context, info)
     with context.catalog.read() as reader:
         live_head(reader, info)
         removal, entries = _planned(reader, info, listed, age)
-    return _vacuumed(context, info, removal, entries, dry_run=dry_run)
+    return _vacuumed(context, info, removal, entries, dry_run=dry_run, progress=progress)
 
 
-def vacuum_lake(context: LakeContext, age: timedelta, *, dry_run: bool) -> VacuumResult:
+def vacuum_lake(
+    context: LakeContext, age: timedelta, *, dry_run: bool, progress: ProgressChoice = None
+) -> VacuumResult:
     """See `Lake.vacuum`."""
+    check_progress(progress)
     if not dry_run:
         abort_lapsed(context)
     result = VacuumResult(dry_run=dry_run)
@@ -117,11 +124,11 @@ def vacuum_lake(context: LakeContext, age: timedelta, *, dry_run: bool) -> Vacuu
             listed = _listed(context, info)
             with context.catalog.read() as reader:
                 removal, entries = _planned(reader, info, listed, age)
-            result += _vacuumed(context, info, removal, entries, dry_run=dry_run)
+            result += _vacuumed(context, info, removal, entries, dry_run=dry_run, progress=progress)
         elif info.dropped_at <= limit and info.table_id not in leased and _purge(context, info, dry_run=dry_run):
             going.append(info)
     for info in going:
-        result += _delete_table(context, info, dry_run=dry_run)
+        result += _delete_table(context, info, dry_run=dry_run, progress=progress)
     if not dry_run:
         _clear_leases(context, now())
     return result
@@ -162,11 +169,12 @@ def _vacuumed(
     entries: Mapping[str, list[FileSpan]],
     *,
     dry_run: bool,
+    progress: ProgressChoice,
 ) -> VacuumResult:
     deleted = {**removal.expired, **removal.leftovers}
     if not dry_run:
         forget = set(removal.forget)
-        for some in _batches(deleted.keys() | forget):
+        for some in _batches(context, info, deleted.keys() | forget, progress):
             context.store.delete([f"{info.location}/{path}" for path in some if path in deleted])
             _forget(context, info, [path for path in some if path in forget], entries)
     return VacuumResult(
@@ -195,12 +203,12 @@ def _purge(context: LakeContext, info: TableInfo, *, dry_run: bool) -> bool:
         return writer.purge_table(info.table_id)
 
 
-def _delete_table(context: LakeContext, info: TableInfo, *, dry_run: bool) -> VacuumResult:
+def _delete_table(context: LakeContext, info: TableInfo, *, dry_run: bool, progress: ProgressChoice) -> VacuumResult:
     """Deletes the files of a table that is purged: nobody can read or write it any more."""
     listed = _listed(context, info)
     ours = {path: size for path, size in listed.items() if birth_of(path) is not None}
     if not dry_run:
-        for some in _batches(ours):
+        for some in _batches(context, info, ours, progress):
             context.store.delete([f"{info.location}/{path}" for path in some])
         with context.catalog.write() as writer:
             writer.forget_table(info.table_id)
@@ -220,7 +228,16 @@ def _clear_leases(context: LakeContext, at: datetime) -> None:
         writer.clear_leases(cutoff(at, timedelta(days=1)))
 
 
-def _batches(paths: Collection[str]) -> Iterator[list[str]]:
+def _batches(
+    context: LakeContext, info: TableInfo, paths: Collection[str], progress: ProgressChoice
+) -> Iterator[list[str]]:
+    """Some paths at a time; who takes the next ones is done with those before."""
     ordered = sorted(paths)
-    for start in range(0, len(ordered), _BATCH):
-        yield ordered[start : start + _BATCH]
+    if not ordered:
+        return
+    with reporting(progress, context.progress, operation="vacuum", table=info) as report:
+        report.expect(len(ordered), "files")
+        for start in range(0, len(ordered), _BATCH):
+            some = ordered[start : start + _BATCH]
+            yield some
+            report.advance(len(some))

@@ -15,6 +15,7 @@ from parqlake.core.evolution.write_modes import Merged, SchemaMode, merge_schema
 from parqlake.core.model import Head, TableInfo
 from parqlake.core.ports import CatalogReader, FrameEngine
 from parqlake.core.schema import reconcile
+from parqlake.table.cluster_policy import known_cluster_by
 from parqlake.table.context import LakeContext
 from parqlake.table.options import WriteOptions
 from parqlake.table.sources import Source, is_spark_frame, open_source, to_reader
@@ -77,4 +78,5 @@ def merged_schema(
 def base_of(reader: CatalogReader, info: TableInfo, head: Head, schema: pa.Schema) -> Base:
     """What a change begins with. Ids of columns that were dropped, or restored away, are not given again."""
     known = (reader.schema(info.table_id, number) for number in range(1, head.schema_id + 1))
-    return Base(schema, max(last_field_id(each) for each in known), info.partition_by, info.sort_by)
+    last_id = max(last_field_id(each) for each in known)
+    return Base(schema, last_id, info.partition_by, info.sort_by, known_cluster_by(info))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
 
 from parqlake.core.errors import ConcurrentSchemaChangeError, InvalidOptionError
 from parqlake.core.model import DataFile, Operation, TableInfo, TransactionRecord
-from parqlake.core.ports import CatalogReader, IdempotencyKeyUsed, WriteSpec
+from parqlake.core.ports import BatchCheck, CatalogReader, IdempotencyKeyUsed
 from parqlake.core.predicates import bind, parse
 from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.to_arrow import to_arrow
@@ -16,8 +18,10 @@ from parqlake.core.predicates.tree import TRUE, Predicate
 from parqlake.table.commit import TableChange
 from parqlake.table.context import EngineChoice, LakeContext
 from parqlake.table.options import WriteOptions, write_spec
+from parqlake.table.progress import ProgressChoice, check_progress, reporting
+from parqlake.table.rebasing import rows_now
 from parqlake.table.removal import remove_rows
-from parqlake.table.rerunning import commit_rerunning
+from parqlake.table.rerunning import ROW_CONFLICTS, commit_rerunning
 from parqlake.table.result import WriteResult, result_of
 from parqlake.table.sources import matching_only
 from parqlake.table.target import Target, newest_target
@@ -37,6 +41,8 @@ class Call:
     engine: EngineChoice
     message: str | None
     idempotency_key: str | None
+    progress: ProgressChoice = None
+    """Who is told of the work; if None, whoever the options name, or the lake."""
 
 
 Work = Callable[[Unit], object]
@@ -59,9 +65,13 @@ def append(context: LakeContext, info: TableInfo, data: Any, *, call: Call, opti
 
         def work(unit: Unit) -> None:
             spec = write_spec(target.info, fit.target.schema, options, txn_id=unit.txn_id, evolves=True)
-            files = unit.write(source, spec, target.engine)
-            change = TableChange(target.info, target.head, Operation.APPEND, add=tuple(files), schema=fit.new_schema)
-            unit.commit([change])
+            files = tuple(unit.write(source, spec, target.engine))
+
+            def attempt(now: Target) -> TableChange:
+                add = rows_now(context, unit, now, fit, files, options=options)
+                return TableChange(now.info, now.head, Operation.APPEND, add=add, schema=fit.new_schema)
+
+            commit_rerunning(context, unit, target, attempt, conflicts=(ConcurrentSchemaChangeError,), kept=files)
 
         return work
 
@@ -75,25 +85,13 @@ def overwrite(
 
     def prepare(target: Target) -> Work:
         fit = fitted(context, target, data, options)
-        predicate = bind(parse(where), fit.target.schema)
-        checks = () if predicate == TRUE else (matching_only(to_arrow(predicate), describe(predicate)),)
-        source = fit.open(checks=checks)
+        predicate = parse(where)
+        source = fit.open(checks=_fitting(predicate, fit.target.schema))
 
         def work(unit: Unit) -> None:
             spec = write_spec(target.info, fit.target.schema, options, txn_id=unit.txn_id, evolves=True)
             new = tuple(unit.write(source, spec, target.engine))
-            if predicate == TRUE:
-                change = TableChange(
-                    target.info,
-                    target.head,
-                    Operation.OVERWRITE,
-                    add=new,
-                    replace_all=True,
-                    schema=fit.new_schema,
-                )
-                unit.commit([change])
-            else:
-                _replace(context, unit, fit, predicate, new=new, spec=spec)
+            _replace(context, unit, fit, predicate, new=new, options=options)
 
         return work
 
@@ -154,6 +152,7 @@ def execute(
     """
     key = call.idempotency_key
     check_key(key)
+    progress = check_progress(options.get("progress") if call.progress is None else call.progress)
     engine = context.engine(call.engine, data)
     with context.catalog.read() as reader:
         target = newest_target(reader, info, engine)
@@ -163,17 +162,19 @@ def execute(
     engine.check_schema(target.schema)
     write_spec(target.info, target.schema, options, evolves=True)
     work = prepare(target)
-    unit = Unit(
-        context,
-        operation=call.operation,
-        engine=engine.name,
-        table_ids=[info.table_id],
-        message=call.message,
-        idempotency_key=key,
-    )
     try:
-        with unit:
-            work(unit)
+        with reporting(progress, context.progress, operation=call.operation, table=target.info) as report:
+            unit = Unit(
+                context,
+                operation=call.operation,
+                engine=engine.name,
+                table_ids=[info.table_id],
+                message=call.message,
+                idempotency_key=key,
+                report=report,
+            )
+            with unit:
+                work(unit)
     except IdempotencyKeyUsed as used:
         with context.catalog.read() as reader:
             record = reader.transaction(used.txn_id)
@@ -201,6 +202,12 @@ def check_key(key: str | None) -> None:
         raise InvalidOptionError(f"idempotency_key={key!r} must be a string of 1 to {MAX_KEY_LENGTH} characters")
 
 
+def _fitting(predicate: Predicate, schema: pa.Schema) -> tuple[BatchCheck, ...]:
+    """Checks that new rows are among those that are replaced."""
+    bound = bind(predicate, schema)
+    return () if bound == TRUE else (matching_only(to_arrow(bound), describe(bound)),)
+
+
 def _replace(
     context: LakeContext,
     unit: Unit,
@@ -208,37 +215,37 @@ def _replace(
     predicate: Predicate,
     *,
     new: tuple[DataFile, ...],
-    spec: WriteSpec,
+    options: WriteOptions,
 ) -> None:
     target = fit.target
 
     def attempt(now: Target) -> TableChange:
-        if now.head.schema_id != target.head.schema_id:
-            raise ConcurrentSchemaChangeError(
-                f"the schema of {now.info.name} changed while new rows were written; repeat the operation"
-            )
+        schema = now.schema if now.head.schema_id != target.head.schema_id else target.schema
+        checks = _fitting(predicate, schema)
+        add = rows_now(context, unit, now, fit, new, options=options, checks=checks)
+        change = TableChange(now.info, now.head, Operation.OVERWRITE, add=add, schema=fit.new_schema)
+        if not checks:
+            return replace(change, replace_all=True)
         removal = remove_rows(
             context,
             unit,
             now.info,
             head=now.head,
-            schema=target.schema,
-            predicate=predicate,
-            spec=spec,
+            schema=schema,
+            predicate=bind(predicate, schema),
+            spec=write_spec(now.info, schema, options, txn_id=unit.txn_id, evolves=True),
             engine=now.engine,
         )
-        return TableChange(
-            now.info,
-            now.head,
-            Operation.OVERWRITE,
-            add=(*removal.add, *new),
+        return replace(
+            change,
+            add=(*removal.add, *add),
             remove=removal.remove,
             carried_rows=removal.carried_rows,
             reads=removal.reads,
-            schema=fit.new_schema,
         )
 
-    commit_rerunning(context, unit, target, attempt, kept=new)
+    conflicts = (*ROW_CONFLICTS, ConcurrentSchemaChangeError)
+    commit_rerunning(context, unit, target, attempt, conflicts=conflicts, kept=new)
 
 
 def _write_result(reader: CatalogReader, table_id: int, version: int | None, *, replayed: bool) -> WriteResult:

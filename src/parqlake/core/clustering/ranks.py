@@ -30,6 +30,8 @@ MAX_BITS = 16
 BOUNDARY_BITS = 12
 CODE_BITS = 64
 _MAX_TEXT_BYTES = 64
+_TABLE_ENTRIES = 16
+"""A table may have so many entries for each row of the sample: some megabytes at most, and quickly made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,9 @@ class ColumnRanks:
     """Share of the sample's rows in each entry of `ranks`, and last the share of NULLs."""
     keys: KeyArray
     """The boundaries' order keys."""
+    table: npt.NDArray[np.uint32] | None = None
+    """For whole numbers that lie close together, the number of boundaries that are <= each, from the last one below
+    all boundaries to the highest boundary: looked up much faster than searched."""
 
     def steps(self, column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
         """For each value the number of boundaries that are <= it; for NULLs one more than all of them."""
@@ -69,6 +74,10 @@ class ColumnRanks:
         return np.append(self.ranks, np.uint32(self.null_rank))[self.steps(column)]
 
     def _search(self, values: pa.Array) -> npt.NDArray[np.int64]:
+        if self.table is not None:
+            lowest = int(self.keys[0]) - 1
+            near = np.clip(order_keys(values), lowest, lowest + len(self.table) - 1).astype(np.int64)
+            return np.asarray(self.table[near - lowest], dtype=np.int64)
         width = self.keys.dtype.itemsize if has_bytes_keys(values.type) else 0
         return np.searchsorted(self.keys, order_keys(values, width), side="right")
 
@@ -157,7 +166,19 @@ def _fit_column(name: str, column: pa.ChunkedArray, bits: int, steps: int) -> Co
     starts = np.minimum((np.append(0.0, below) * (1 << bits)).astype(np.uint32), max(top - 1, 0))
     null_rank = max(int((1 - null_share) * (1 << bits)), int(starts[-1]) + 1)
     shares = np.diff(np.concatenate(([0.0], below, [1 - null_share, 1.0])))
-    return ColumnRanks(name, boundaries, starts, min(null_rank, top), shares, bound_keys)
+    table = _table(bound_keys, most=_TABLE_ENTRIES * total)
+    return ColumnRanks(name, boundaries, starts, min(null_rank, top), shares, bound_keys, table)
+
+
+def _table(keys: KeyArray, *, most: int) -> npt.NDArray[np.uint32] | None:
+    """A table of all numbers from just below the boundaries to the last one; None if that is no number, or too far."""
+    if keys.dtype.kind not in "iu" or not len(keys):
+        return None
+    lowest, highest = int(keys[0]) - 1, int(keys[-1])
+    if highest - lowest >= most or lowest < np.iinfo(keys.dtype).min or highest > np.iinfo(np.int64).max:
+        return None
+    numbers = np.arange(lowest, highest + 1).astype(keys.dtype)
+    return np.asarray(np.searchsorted(keys, numbers, side="right"), dtype=np.uint32)
 
 
 def _quantiles(ordered: KeyArray, count: int) -> npt.NDArray[np.int64]:

@@ -38,7 +38,7 @@ def conformed(column: pa.Array, field: pa.Field) -> pa.Array:
     """A column of nested data as the field of a table: fields inside it are found by name, missing ones filled."""
     plain = plain_type(column.type)
     rows = pa.RecordBatch.from_arrays([column if column.type == plain else pc.cast(column, plain)], [field.name])
-    stored = pa.schema([_matched(pa.field(field.name, plain), field)])
+    stored = pa.schema([matched(pa.field(field.name, plain), field)])
     return Projection(stored, pa.schema([field]), default=write_default).apply(rows).column(0)
 
 
@@ -48,15 +48,15 @@ def absent(field: pa.Field, count: int) -> pa.Array:
     return pa.nulls(count, field.type) if value is None else pa.repeat(value, count)
 
 
-def _matched(data: pa.Field, table: pa.Field) -> pa.Field:
-    """The data's field with the ids of the table's."""
+def matched(data: pa.Field, table: pa.Field) -> pa.Field:
+    """The data's field with the ids of the table's, which has every field of the data."""
     wanted = children(table.type)
     if pa.types.is_struct(table.type) and pa.types.is_struct(data.type):
         by_name = {child.name: child for child in wanted}
-        inner = [_matched(child, by_name[child.name]) for child in data.type if child.name in by_name]
+        inner = [matched(child, by_name[child.name]) for child in data.type if child.name in by_name]
         extra = [child for child in data.type if child.name not in by_name]
         assert not extra, "the table's schema has every field of the data"
     else:
-        inner = [_matched(a, b) for a, b in zip(children(data.type), wanted, strict=False)]
+        inner = [matched(a, b) for a, b in zip(children(data.type), wanted, strict=False)]
     found = with_children(data, inner) if inner else data
     return found.with_metadata({FIELD_ID: str(field_id(table)).encode()})

@@ -38,6 +38,7 @@ class Base:
     last_id: int
     partition_by: tuple[str, ...] = ()
     sort_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
 
 
 def add_column(
@@ -68,6 +69,11 @@ def drop_column(base: Base, name: Name) -> pa.Schema:
     path = locate(base.schema, name)
     _check_is_named(base, path, "dropped")
     _check_no_role(base, path, "drop")
+    if path[0] in base.cluster_by:
+        raise InvalidOptionError(
+            f'cannot drop "{path[0]}": the table is clustered by it; set the property cluster_by to other columns, or '
+            "leave it out, with set_properties first"
+        )
     level = paths.siblings(base.schema, path)
     if len(level) == 1:
         what = "the table" if len(path) == 1 else f'the struct "{shown(path[:-1])}"'

@@ -17,6 +17,7 @@ _EARLIER = b"parqlake:earlier_ids"
 _INITIAL = b"parqlake:initial_default"
 _WRITE = b"parqlake:write_default"
 _LAST_ID = b"parqlake:last_field_id"
+_IN_PATH = b"parqlake:in_path"
 
 
 def last_field_id(schema: pa.Schema) -> int:
@@ -73,6 +74,16 @@ def with_initial_default(field: pa.Field, value: pa.Scalar | None) -> pa.Field:
 def with_write_default(field: pa.Field, value: pa.Scalar | None) -> pa.Field:
     """The field with this write default."""
     return _marked(field, {_WRITE: _text(value)})
+
+
+def with_value_in_path(field: pa.Field) -> pa.Field:
+    """The field of a stored schema whose value no file holds: it is that of the file's partition."""
+    return _marked(field, {_IN_PATH: b"1"})
+
+
+def values_in_paths(schema: pa.Schema) -> list[str]:
+    """Columns that files of this stored schema do not hold; their values stand in `PlannedFile.partition`."""
+    return [field.name for field in schema if _IN_PATH in (field.metadata or {})]
 
 
 def retyped(field: pa.Field, type_: pa.DataType) -> pa.Field:

@@ -13,7 +13,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from parqlake.core.evolution.marks import all_ids, initial_default, with_children
+from parqlake.core.evolution.marks import all_ids, initial_default, values_in_paths, with_children
 from parqlake.core.schema import children, field_id, without_ids
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
@@ -47,6 +47,11 @@ class Projection:
     @property
     def is_identity(self) -> bool:
         """Whether reading the wanted columns by their names gives the wanted rows, so that nothing is to be done."""
+        return self.reads_by_name and not values_in_paths(self._stored)
+
+    @property
+    def reads_by_name(self) -> bool:
+        """The same for readers that put in the partition values which imported files do not hold."""
         return all(
             (source := self._sources[field.name]) is not None
             and source.name == field.name
@@ -82,7 +87,9 @@ class Projection:
         wanted, source = self._wanted.field(name), self._sources[name]
         if source is None:
             return self._absent(wanted, rows.num_rows)
-        return self._converted(rows.column(rows.schema.get_field_index(source.name)), source, wanted)
+        index = rows.schema.get_field_index(source.name)
+        assert index >= 0, f"{source.name} is stored, but was not read"  # or -1 would be the last column
+        return self._converted(rows.column(index), source, wanted)
 
     def _converted(self, array: pa.Array, stored: pa.Field, wanted: pa.Field) -> pa.Array:
         if array.type == wanted.type and same_column(stored, wanted):

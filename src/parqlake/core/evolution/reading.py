@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from parqlake.core.errors import InvalidOptionError
-from parqlake.core.evolution.marks import initial_default
+from parqlake.core.evolution.marks import initial_default, values_in_paths
 from parqlake.core.evolution.projection import Projection
 from parqlake.core.ports import ReadPlan
 from parqlake.core.schema import children
@@ -34,8 +34,9 @@ def spark_reads(plan: ReadPlan) -> bool:
     """Whether Spark's own expressions give the same values as the projections of the plan.
 
     They do for names, order, missing columns and wider numbers; text made of numbers or times is spelt differently.
+    What only the folders of imported files say, they do not know.
     """
-    return all(
+    return not any(values_in_paths(stored) for stored in plan.file_schemas.values()) and all(
         _plain_changes(projection.source(field.name), field)
         for stored in plan.file_schemas.values()
         for projection in (Projection(stored, plan.schema),)

@@ -6,7 +6,8 @@ partition is rewritten as a whole, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import Any
 
 from parqlake.core.maintenance.packing import Item, Packing, PlannedGroup, Targets
 
@@ -49,6 +50,35 @@ def lay_out(items: Sequence[Item], targets: Targets, *, clustered: Collection[Ha
             sizes = tuple(size * part // max(rows, 1) for part in outputs)
             groups.append(PlannedGroup(tuple(places), tuple(outputs), sizes))
     return Packing(tuple(groups), tuple(sorted(untouched)))
+
+
+def unsteady(
+    items: Sequence[Item], packing: Packing, targets: Targets, *, whole: Callable[[Any], Hashable]
+) -> set[Hashable]:
+    """Wholes of which the plan rewrites a part, and whose files a second plan would then find too small.
+
+    Args:
+        items: what was planned over.
+        packing: the plan.
+        targets: what output files shall be like.
+        whole: what a partition of the items is a part of.
+
+    Example:
+        >>> items = [Item(10, 4, ("a", 1)), Item(10, 4, ("a", 1)), Item(10, 4, ("a", 2))]
+        >>> plan = lay_out(items, Targets(max_rows=100), clustered=[("a", 2)], resize=True)
+        >>> plan.untouched, unsteady(items, plan, Targets(max_rows=100), whole=lambda key: key[0])
+        ((2,), {'a'})
+    """
+    rest: dict[Hashable, list[Item]] = {}
+    for place in packing.untouched:
+        item = items[place]
+        rest.setdefault(whole(item.partition), []).append(Item(item.size_bytes, item.rows))
+    made: dict[Hashable, list[Item]] = {}
+    for group in packing.groups:
+        outputs = [Item(size, rows) for size, rows in zip(group.output_bytes, group.output_rows, strict=True)]
+        made.setdefault(whole(items[group.members[0]].partition), []).extend(outputs)
+    both = made.keys() & rest.keys()
+    return {key for key in both if lay_out([*made[key], *rest[key]], targets, clustered=[None], resize=True).groups}
 
 
 def output_rows(total_rows: int, total_bytes: int, targets: Targets) -> list[int]:

@@ -87,10 +87,13 @@ class TargetFile:
     """With field ids: what the file was written as, if its rows are to be seen through a projection on the target's
     schema (see `core.evolution.projection`). None: columns are found by their names."""
 
+    new_folder: str | None = None
+    """Where a rewritten one goes, if not to the folder of this one: what was imported lies where others write."""
+
     @property
     def folder(self) -> str:
-        """The folder that the file lies in; a rewritten one goes there too."""
-        return self.path.rpartition("/")[0]
+        """The folder that a rewritten file goes to: that which the file lies in, as a rule."""
+        return self.path.rpartition("/")[0] if self.new_folder is None else self.new_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,11 @@ def describe(predicate: Predicate) -> str:
             return f"{_expression(expr)}{' not' if negated else ''} {word} {_value(pattern)}"
 
 
+def describe_expression(expr: Expr) -> str:
+    """The value as a person would write it."""
+    return _expression(expr)
+
+
 def _grouped(predicate: Predicate) -> str:
     text = describe(predicate)
     return f"({text})" if isinstance(predicate, And | Or) else text

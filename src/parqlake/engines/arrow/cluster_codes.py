@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from parqlake.engines.arrow.rewrite_source import SourceFiles
 
 _MAX_RANGES = 512
 """More would be put aside in pieces too small to be worth it; longer ranges are sorted in runs."""
+
+Coded = tuple[pa.RecordBatch, npt.NDArray[np.int64] | None]
+"""Rows, and the range of each if there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,12 @@ class CodePlan:
     """Of rows under way; the last column is the code, where several columns make one."""
     order: RowOrder
 
-    def coded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64] | None]]:
+    def carrying(self, rows: pa.Schema) -> CodePlan:
+        """The same for rows of other types; not of the columns that make the code."""
+        fields = [*rows, self.schema.field(len(self.schema) - 1)] if self.order.has_code else list(rows)
+        return replace(self, schema=pa.schema(fields))
+
+    def coded(self, batches: Iterable[pa.RecordBatch]) -> Generator[Coded, None, None]:
         """The rows, with their codes as last column where needed, and the range of each if there are several."""
         for batch in batches:
             if self.model is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +65,7 @@ class CodeRanges:
         if self._held_bytes > self._memory_bytes // _HELD_SHARE:
             self._put_aside()
 
-    def in_order(self, sort: Sort | None = None, *, sort_bytes: int = 0) -> Iterator[pa.RecordBatch]:
+    def in_order(self, sort: Sort | None = None, *, sort_bytes: int = 0) -> Generator[pa.RecordBatch, None, None]:
         """All rows in order, batch by batch; can be asked once.
 
         Args:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from parqlake.core.clustering.order_keys import check_orderable
 from parqlake.core.errors import InvalidOptionError, column_not_found
-from parqlake.engines.arrow.rewrite_source import SourceFiles
 
 SAMPLE_ROWS = 50_000
 _TEXT_LENGTH = 64
 """Ranks look no further into a text."""
 _SAMPLE_SHARE = 32
+
+
+class Sampled(Protocol):
+    """Rows of which some can be looked at, by their numbers."""
+
+    working: pa.Schema
+    rows: int
+
+    def rows_at(self, positions: npt.NDArray[np.int64], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows at these places, ascending."""
 
 
 def check_columns(columns: Sequence[str], schema: pa.Schema) -> None:
@@ -30,7 +41,7 @@ def check_columns(columns: Sequence[str], schema: pa.Schema) -> None:
         raise InvalidOptionError(f"columns to cluster by are given twice: {', '.join(columns)}; give each once")
 
 
-def draw_sample(sources: SourceFiles, columns: Sequence[str], *, memory_bytes: int) -> pa.Table:
+def draw_sample(sources: Sampled, columns: Sequence[str], *, memory_bytes: int) -> pa.Table:
     """Random rows of the columns, the same at each call; texts are cut."""
     widest = 8 + _TEXT_LENGTH * len(columns)
     count = min(sources.rows, max(1024, min(SAMPLE_ROWS, memory_bytes // _SAMPLE_SHARE // widest)))

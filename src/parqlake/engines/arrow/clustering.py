@@ -8,6 +8,9 @@ rows planned.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 import uuid_utils
@@ -15,12 +18,18 @@ import uuid_utils
 from parqlake.core.clustering import Curve, clustering_mark
 from parqlake.core.maintenance import FileInfo
 from parqlake.core.ports import Store
-from parqlake.engines.arrow.cluster_codes import plan_codes
+from parqlake.engines.arrow.cluster_codes import CodePlan, plan_codes
 from parqlake.engines.arrow.cluster_ranges import CodeRanges, range_bytes
 from parqlake.engines.arrow.cluster_sample import check_columns
+from parqlake.engines.arrow.cluster_texts import TextCodes, TooManyTextsError
+from parqlake.engines.arrow.read_ahead import read_ahead
+from parqlake.engines.arrow.rewrite_ahead import rows_ahead
 from parqlake.engines.arrow.rewrite_output import OutputFiles
 from parqlake.engines.arrow.rewrite_source import SourceFiles
 from parqlake.engines.arrow.rewriting import DEFAULT_MEMORY_BYTES, bytes_for_rows, check_options, planned_rows
+
+_AHEAD_SHARE = 16
+"""The share of memory that rows take which are made ahead: a batch or two."""
 
 
 def cluster_files(
@@ -91,13 +100,52 @@ def rows_in_order(
     """All rows of the sources along the curve over the columns, or plainly sorted by them if there is none."""
     if not sources.rows:
         return
-    layout = plan_codes(sources, columns, curve, range_bytes(memory_bytes), memory_bytes=memory_bytes)
-    ranges = CodeRanges(layout.schema, len(layout.cuts) + 1, layout.order, memory_bytes=memory_bytes)
-    own = list(range(len(sources.working)))
+    plan = plan_codes(sources, columns, curve, range_bytes(memory_bytes), memory_bytes=memory_bytes)
+    with closing(put_in_ranges(sources, plan, columns, memory_bytes)) as filled:
+        ordered = filled.ranges.in_order()
+        if sources.can_read_ahead:  # rows are sorted while others are encoded
+            ordered = read_ahead(ordered, max_bytes=memory_bytes // _AHEAD_SHARE)
+        with closing(ordered):
+            for batch in ordered:
+                yield filled.texts.texts(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """All rows in their ranges, with numbers for texts of few values."""
+
+    ranges: CodeRanges
+    plan: CodePlan
+    texts: TextCodes
+
+    def close(self) -> None:
+        """Deletes what was put aside."""
+        self.ranges.close()
+
+
+def put_in_ranges(sources: SourceFiles, plan: CodePlan, columns: Sequence[str], memory_bytes: int) -> Filled:
+    """Puts all rows of the sources into their ranges; others are read meanwhile where there is memory for it."""
     try:
-        for batch, parts in layout.coded(sources.batches()):
-            ranges.push(batch, parts)
-        for batch in ranges.in_order():
-            yield batch.select(own)
-    finally:
-        ranges.close()
+        return _put_in_ranges(sources, plan, columns, memory_bytes)
+    except TooManyTextsError:  # the first file was not like the others
+        return _put_in_ranges(sources, plan, sources.working.names, memory_bytes)
+
+
+def _put_in_ranges(sources: SourceFiles, plan: CodePlan, plain: Sequence[str], memory_bytes: int) -> Filled:
+    with closing(rows_ahead(sources, memory_bytes=memory_bytes, plain=plain)) as rows:
+        first = next(rows)
+        assert isinstance(first, pa.RecordBatch)  # without a rule nothing is copied
+        texts = TextCodes(first.schema)
+        plan = plan.carrying(texts.schema)
+        ranges = CodeRanges(plan.schema, len(plan.cuts) + 1, plan.order, memory_bytes=memory_bytes)
+        coded = plan.coded(map(texts.numbered, chain([first], rows)))
+        if sources.can_read_ahead:
+            coded = read_ahead(coded, max_bytes=memory_bytes // _AHEAD_SHARE, size=lambda pair: int(pair[0].nbytes))
+        try:
+            with closing(coded):
+                for batch, parts in coded:
+                    ranges.push(batch, parts)
+        except BaseException:
+            ranges.close()
+            raise
+    return Filled(ranges, plan, texts)

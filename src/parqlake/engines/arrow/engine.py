@@ -24,9 +24,16 @@ class PyArrowEngine:
     Holds every type that tables hold. Page checksums are written, and verified on reading.
     """
 
-    def __init__(self, *, spill_folder: str | None = None) -> None:
-        """Takes a folder for rows that a partitioned write puts aside; the system's temporary one if None."""
+    def __init__(self, *, spill_folder: str | None = None, streams: int | None = None) -> None:
+        """Opens nothing.
+
+        Args:
+            spill_folder: where a partitioned write puts rows aside; by default the system's temporary folder.
+            streams: how many streams of files are rewritten at a time, by two threads each; by default as many as
+                there are pairs of cores, up to two.
+        """
         self._spill_folder = spill_folder
+        self._streams = streams
 
     def __repr__(self) -> str:
         return "PyArrowEngine()"
@@ -62,12 +69,12 @@ class PyArrowEngine:
         return files
 
     def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
-        """Reads what the plan names and writes it again by the spec, streaming."""
-        return self.write(self.batches(plan, store), spec, store)
+        """Reads what the plan names and writes it again by the spec, in a few streams at a time."""
+        return self._write_again(plan, None, spec, store)
 
     def rewrite_changed(self, plan: ReadPlan, change: RowChange, spec: WriteSpec, store: Store) -> list[DataFile]:
-        """Reads what the plan names, applies the change, and writes the rows by the spec, streaming."""
-        return self.write(change.reader(self.batches(plan, store)), spec, store)
+        """Reads what the plan names, applies the change, and writes the rows, in a few streams at a time."""
+        return self._write_again(plan, change, spec, store)
 
     def rewrite_groups(
         self,
@@ -115,6 +122,14 @@ class PyArrowEngine:
         from parqlake.engines.arrow.reader import plan_batches  # pyarrow.dataset loads pandas: 0.5 s
 
         return plan_batches(plan, store)
+
+    def _write_again(self, plan: ReadPlan, change: RowChange | None, spec: WriteSpec, store: Store) -> list[DataFile]:
+        from parqlake.engines.arrow.copy_on_write import write_again  # who only appends need not load it
+
+        def write(rows: pa.RecordBatchReader, own: WriteSpec) -> list[DataFile]:
+            return self.write(rows, own, store)
+
+        return write_again(plan, spec, store, write, change=change, streams=self._streams)
 
 
 def _write_plain(data: pa.RecordBatchReader, job: WriteJob) -> None:

@@ -21,9 +21,12 @@ from parqlake.core.merging.validation import check_not_null
 from parqlake.core.os_errors import store_error
 from parqlake.core.predicates.evaluate import is_true
 from parqlake.core.predicates.tree import columns_of
+from parqlake.core.schema import without_ids
 from parqlake.engines.arrow.merge_source import Bounds, bounded
 
 BATCH_ROWS = 65_536
+_WHOLE_ROWS = 8_192
+"""Rows of a batch of all columns: several such are held while rows are replaced, by each thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class TargetReader:
 
     def rows(self, candidate: Candidate) -> Iterator[pa.RecordBatch]:
         """All columns of a file, batch by batch."""
-        return self._batches(candidate, self._schema)
+        return self._batches(candidate, self._schema, most=_WHOLE_ROWS)
 
     def some_columns(self, candidate: Candidate, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns of a file, batch by batch; its keys if none are named, so that rows can be counted."""
@@ -172,21 +175,24 @@ class TargetReader:
         with pq.ParquetFile(path, filesystem=self._filesystem, page_checksum_verification=True) as parquet:
             yield parquet
 
-    def _batches(self, candidate: Candidate, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _batches(self, candidate: Candidate, schema: pa.Schema, *, most: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         constants = partition_constants(candidate.file.partition, self._schema)
         names = [name for name in schema.names if name in candidate.columns]
         with reading(candidate.file), self._open(candidate.file) as parquet:
-            rows = min(self._batch_rows, _rows_that_fit(parquet.metadata, self._memory_bytes))
+            rows = min(self._batch_rows, most, _rows_that_fit(parquet.metadata, self._memory_bytes))
             if candidate.file.stored_schema is not None:
                 projection = Projection(candidate.file.stored_schema, self._target.spec.schema)
                 stored = list(dict.fromkeys(projection.stored_columns(schema.names)))
-                for batch in parquet.iter_batches(batch_size=rows, columns=stored):
-                    yield conform(projection.apply(batch, schema.names), schema)
+                plain = without_ids(projection.stored)
+                held = pa.schema([plain.field(name).with_nullable(True) for name in stored])
+                for batch in parquet.iter_batches(batch_size=rows, columns=stored, use_threads=False):
+                    found = conform(batch, held, partition_constants(candidate.file.partition, held))
+                    yield conform(projection.apply(found, schema.names), schema)
                 return
             if not names:
                 yield from _constant_batches(parquet.metadata.num_rows, rows, schema, constants)
                 return
-            for batch in parquet.iter_batches(batch_size=rows, columns=names):
+            for batch in parquet.iter_batches(batch_size=rows, columns=names, use_threads=False):
                 yield conform(batch, schema, constants)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,14 @@ from parqlake.core.merging.conforming import partition_constants
 from parqlake.core.merging.model import MergeRule, MergeStrategy, MergeTarget, TargetFile
 from parqlake.engines.arrow.merge_keys import Codes
 from parqlake.engines.arrow.merge_output import InsertedRows, MergedFile, MergeOutput
+from parqlake.engines.arrow.read_ahead import read_ahead
+from parqlake.engines.arrow.rewrite_output import give_back
 
 Replacements = Callable[[int, int], tuple[Codes, pa.Table]]
 """For the file's rows from one number up to another: which of them match, counted from the first, and with what."""
 Mask = npt.NDArray[np.bool_]
+_AHEAD_BYTES = 4 * 1024 * 1024
+"""Rows are decoded and merged in one thread, and encoded in another."""
 
 
 class FileRewriter:
@@ -49,22 +54,17 @@ class FileRewriter:
             replacements: what comes in the place of some.
             kept: which of its rows stay; None: those that the rule's strategy says.
         """
-        start = 0
         new = self._output.replacement(file)
+        rows = self._merged(batches, replacements, kept)
         try:
-            for batch in batches:
-                stop = start + batch.num_rows
-                places, rows = replacements(start, stop)
-                if kept is None:
-                    changed = merged(batch, places, rows, self._rule)
-                else:
-                    changed = merged(batch, places, rows, self._rule, delete=False).filter(pa.array(kept[start:stop]))
-                start = stop
-                self.put(file, new, changed)
+            with closing(read_ahead(rows, max_bytes=_AHEAD_BYTES)) as ahead:
+                for changed in ahead:
+                    self.put(file, new, changed)
             new.close()
         except BaseException:
             new.abandon()
             raise
+        give_back()
 
     def put(self, file: TargetFile, new: MergedFile, rows: pa.RecordBatch | pa.Table) -> None:
         """Writes rows that were merged already."""
@@ -75,6 +75,19 @@ class FileRewriter:
                 rows = rows.filter(stays)
         if rows.num_rows:
             new.write(rows)
+
+    def _merged(
+        self, batches: Iterable[pa.RecordBatch], replacements: Replacements, kept: Mask | None
+    ) -> Iterator[pa.RecordBatch | pa.Table]:
+        start = 0
+        for batch in batches:
+            stop = start + batch.num_rows
+            places, rows = replacements(start, stop)
+            if kept is None:
+                yield merged(batch, places, rows, self._rule)
+            else:
+                yield merged(batch, places, rows, self._rule, delete=False).filter(pa.array(kept[start:stop]))
+            start = stop
 
     def _stays(self, file: TargetFile, rows: pa.RecordBatch | pa.Table) -> pa.Array:
         stays = pa.array(np.ones(rows.num_rows, dtype=bool))

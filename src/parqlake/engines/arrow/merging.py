@@ -30,7 +30,8 @@ from parqlake.engines.arrow.merge_source import MergeSource, SourcePart, warn_of
 
 _SOURCE_SHARE = 4
 _OUTPUT_SHARE = 8
-_MAX_THREADS = 4
+_MAX_FILES = 2
+"""Written at a time, by two threads each."""
 
 
 def merge(
@@ -132,8 +133,8 @@ class _Merge:
         warn_of_duplicates(self._rule, self._source.duplicates, stacklevel + 1)
         seen: list[Codes] = [np.empty(0, dtype=np.int64)]
         # Moved rows of several files would meet in one place: those files are written one after the other.
-        threads = 1 if self._rewriter.movable else min(_MAX_THREADS, os.cpu_count() or 1)
-        self._rewrite(match_in_memory(part, candidates, self._reader, self._rule, seen), threads=threads)
+        files = 1 if self._rewriter.movable else max(1, min(_MAX_FILES, (os.cpu_count() or 1) // 2))
+        self._rewrite(match_in_memory(part, candidates, self._reader, self._rule, seen), at_a_time=files)
         self._insert(part, np.concatenate(seen))
 
     def _merge_in_parts(self, candidates: list[Candidate], stacklevel: int) -> None:
@@ -162,11 +163,11 @@ class _Merge:
         elif new.any():
             self._inserted.write(part.rows.filter(pa.array(new)))
 
-    def _rewrite(self, matches: Iterator[Match], *, threads: int = 1) -> None:
-        """Writes files with a match again, several at a time; notes those that are replaced or dropped."""
+    def _rewrite(self, matches: Iterator[Match], *, at_a_time: int = 1) -> None:
+        """Writes files with a match again, some at a time; notes those that are replaced or dropped."""
         strategy = self._rule.strategy
         pending: deque[Future[None]] = deque()
-        with ThreadPoolExecutor(threads) as pool:
+        with ThreadPoolExecutor(at_a_time) as pool:
             for match in matches:
                 file = match.candidate.file
                 gone = 0
@@ -179,7 +180,7 @@ class _Merge:
                 if (strategy.updates and match.count) or (match.kept is not None and gone < file.row_count):
                     self._updates += match.count
                     self._removed.append(file)
-                    while len(pending) >= threads:
+                    while len(pending) >= at_a_time:
                         pending.popleft().result()
                     rows = self._reader.rows(match.candidate)
                     pending.append(pool.submit(self._rewriter.rewrite, file, rows, match.replacements, match.kept))

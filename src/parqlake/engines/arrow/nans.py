@@ -14,19 +14,25 @@ class NanFinder:
 
     def __init__(self, schema: pa.Schema) -> None:
         """Keeps the columns that have a float somewhere inside; the others are never looked at."""
-        self._columns: list[tuple[int, int, pa.DataType]] = []
+        self._columns: list[tuple[str, int, pa.DataType]] = []
         leaf = 0
-        for index, field in enumerate(schema):
+        for field in schema:
             kinds = list(_leaf_types(field.type))
             if any(pa.types.is_floating(kind) for kind in kinds):
-                self._columns.append((index, leaf, field.type))
+                self._columns.append((field.name, leaf, field.type))
             leaf += len(kinds)
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are looked at."""
+        return [name for name, _, _ in self._columns]
+
     def find(self, table: pa.Table) -> list[int]:
-        """Indexes of the leaves, in Parquet's order, that hold at least one NaN."""
-        return [
-            leaf for index, first, type_ in self._columns for leaf in _nan_leaves(table.column(index), type_, first)
-        ]
+        """Indexes of the leaves, in Parquet's order, that hold at least one NaN.
+
+        The table need hold no others than `columns`.
+        """
+        return [leaf for name, first, type_ in self._columns for leaf in _nan_leaves(table.column(name), type_, first)]
 
 
 def _children(type_: pa.DataType) -> list[pa.DataType]:

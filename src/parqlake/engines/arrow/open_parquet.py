@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -16,12 +17,16 @@ from parqlake.engines.arrow.encodings import writer_encodings
 
 _LEVELS = {"zstd": 1}
 """Level 1 of zstd costs what snappy costs, for a third less space."""
+_SCHEMA_KEY = "ARROW:schema"
+"""Where Arrow keeps what Parquet has no words for."""
 
 
 class OpenParquet:
     """A file under way; each write is one row group, and the first rows choose the encodings."""
 
-    def __init__(self, store: Store, path: str, schema: pa.Schema, codec: str, *, shown: str | None = None) -> None:
+    def __init__(
+        self, store: Store, path: str, schema: pa.Schema, codec: str, *, shown: str | None = None, sink: Any = None
+    ) -> None:
         """Opens the file.
 
         Args:
@@ -30,6 +35,7 @@ class OpenParquet:
             schema: of the file.
             codec: snappy, zstd, gzip, lz4, brotli or none.
             shown: what errors call it; the path if left out.
+            sink: an open stream that takes the bytes instead.
         """
         self._schema = schema
         self._codec = codec.lower()
@@ -37,17 +43,17 @@ class OpenParquet:
         self._writer: pq.ParquetWriter | None = None
         folder = path.rpartition("/")[0]
         with self.writing():
-            if folder:
+            if folder and sink is None:
                 store.make_folders([folder])
-            self._sink = store.arrow_filesystem().open_output_stream(store.full_path(path))
+            self.sink: Any = sink or store.arrow_filesystem().open_output_stream(store.full_path(path))
 
     @property
     def size_bytes(self) -> int:
         """Bytes written so far."""
-        return int(self._sink.tell())
+        return int(self.sink.tell())
 
     def write(self, table: pa.Table) -> None:
-        """Writes the rows as one row group."""
+        """Writes the rows as one row group; texts may be dictionaries, the same columns in all row groups."""
         with self.writing():
             self._opened(table).write_table(table, row_group_size=max(1, table.num_rows))
 
@@ -55,11 +61,14 @@ class OpenParquet:
         """Finishes the file; returns its size and the writer's own `FileMetaData`."""
         with self.writing():
             writer = self._opened(self._schema.empty_table())
-            if footer:
-                writer.add_key_value_metadata(dict(footer))
+            more = dict(footer or {})
+            if writer.schema is not self._schema:  # some columns come as dictionaries, which is nobody else's business
+                more[_SCHEMA_KEY] = b64encode(self._schema.serialize()).decode()
+            if more:
+                writer.add_key_value_metadata(more)
             writer.close()
             size = self.size_bytes
-            self._sink.close()
+            self.sink.close()
         return size, writer.writer.metadata
 
     def abandon(self) -> None:
@@ -71,7 +80,7 @@ class OpenParquet:
             with suppress(Exception):
                 writer.is_open = False  # or it would try, and fail, again when it is collected
         with suppress(Exception):
-            self._sink.close()
+            self.sink.close()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -90,13 +99,28 @@ class OpenParquet:
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
         if self._writer is None:
+            schema = self._schema
+            if any(map(_is_text_of_few_values, first.schema.types, schema.types)):
+                pairs = zip(schema, first.schema.types, strict=True)
+                schema = pa.schema(
+                    [
+                        field.with_type(type_) if _is_text_of_few_values(type_, field.type) else field
+                        for field, type_ in pairs
+                    ],
+                    schema.metadata,
+                )
             self._writer = pq.ParquetWriter(
-                self._sink,
-                self._schema,
+                self.sink,
+                schema,
                 compression="NONE" if self._codec == "none" else self._codec,
                 compression_level=_LEVELS.get(self._codec),
                 write_page_checksum=True,
-                store_schema=True,
+                store_schema=schema is self._schema,
+                store_decimal_as_integer=True,  # written in half the time, and read in half
                 **writer_encodings(first),
             )
         return self._writer
+
+
+def _is_text_of_few_values(type_: pa.DataType, wanted: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(type_) and type_ != wanted and type_.value_type == wanted)

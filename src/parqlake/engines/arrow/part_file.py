@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
 import uuid_utils
@@ -12,8 +13,10 @@ from parqlake.core.errors import InvalidOptionError
 from parqlake.core.model import DataFile
 from parqlake.core.ports import Store, WriteSpec, WrittenFile
 from parqlake.core.statistics import describe_file
+from parqlake.engines.arrow.assembled_parquet import AssembledParquet
 from parqlake.engines.arrow.nans import NanFinder
 from parqlake.engines.arrow.open_parquet import OpenParquet
+from parqlake.engines.arrow.raw_groups import RawGroup
 from parqlake.engines.not_null import check_not_null
 
 
@@ -21,9 +24,16 @@ class PartFile:
     """A `part-<uuidv7>.parquet` at its final place; each write is one row group."""
 
     def __init__(
-        self, folder: str, spec: WriteSpec, store: Store, *, partition: Mapping[str, str | None], finder: NanFinder
+        self,
+        folder: str,
+        spec: WriteSpec,
+        store: Store,
+        *,
+        partition: Mapping[str, str | None],
+        finder: NanFinder,
+        copies: bool = False,
     ) -> None:
-        """Opens the file; `folder` is relative to the table's location."""
+        """Opens the file; `folder` is relative to the table's location. With `copies` it takes row groups as bytes."""
         self._spec = spec
         self._store = store
         self._partition = partition
@@ -34,7 +44,8 @@ class PartFile:
         name = f"part-{uuid_utils.uuid7()}.parquet"
         self.path = f"{folder}/{name}" if folder else name
         self.stored_path = f"{spec.location}/{self.path}"
-        self._file = OpenParquet(store, self.stored_path, spec.schema, spec.compression)
+        kind = AssembledParquet if copies else OpenParquet
+        self._file = kind(store, self.stored_path, spec.schema, spec.compression)
 
     @property
     def size_bytes(self) -> int:
@@ -50,6 +61,14 @@ class PartFile:
         self._file.write(table)
         self._row_groups += 1
         self.rows += table.num_rows
+
+    def copy_row_group(self, group: RawGroup, data: Any, nans: Iterable[int]) -> None:
+        """Writes a row group as it is, of whose leaves these hold a NaN."""
+        assert isinstance(self._file, AssembledParquet)
+        self._file.copy(group, data)
+        self._nans.update((self._row_groups, leaf) for leaf in nans)
+        self._row_groups += 1
+        self.rows += group.rows
 
     def close(self) -> tuple[WrittenFile, DataFile]:
         """Finishes the file and describes it from the writer's own metadata."""

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
 
-import pyarrow as pa
+_T = TypeVar("_T")
+_nbytes: Callable[[Any], int] = attrgetter("nbytes")
 
 
-def read_ahead(batches: Iterator[pa.RecordBatch], *, max_bytes: int) -> Generator[pa.RecordBatch, None, None]:
+def read_ahead(
+    batches: Iterator[_T], *, max_bytes: int, size: Callable[[_T], int] = _nbytes
+) -> Generator[_T, None, None]:
     """The same batches in the same order; up to so many bytes of them wait, and one more is under way.
 
     What goes wrong while a batch is made is raised where it would have come. Whoever stops early closes the generator,
-    and so ends the thread.
+    and so ends the thread. `size` tells the bytes of what is no batch alone.
     """
-    ahead = _Ahead(batches, max_bytes)
+    ahead = _Ahead(batches, max_bytes, size)
     thread = threading.Thread(target=ahead.fill, name="parqlake-read-ahead", daemon=True)
     thread.start()
     try:
@@ -26,13 +31,14 @@ def read_ahead(batches: Iterator[pa.RecordBatch], *, max_bytes: int) -> Generato
         thread.join()
 
 
-class _Ahead:
+class _Ahead(Generic[_T]):
     """What waits between the two threads."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], max_bytes: int) -> None:
+    def __init__(self, batches: Iterator[_T], max_bytes: int, size: Callable[[_T], int]) -> None:
         self._batches = batches
         self._max_bytes = max_bytes
-        self._waiting: deque[tuple[pa.RecordBatch, int]] = deque()
+        self._size = size
+        self._waiting: deque[tuple[_T, int]] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
         self._ended = False
@@ -52,7 +58,7 @@ class _Ahead:
             self._ended, self._error = True, error
             self._changed.notify_all()
 
-    def take(self) -> pa.RecordBatch | None:
+    def take(self) -> _T | None:
         """The next batch; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ended)
@@ -72,8 +78,8 @@ class _Ahead:
             self._waiting.clear()
             self._changed.notify_all()
 
-    def _put(self, batch: pa.RecordBatch) -> bool:
-        size = batch.nbytes
+    def _put(self, batch: _T) -> bool:
+        size = self._size(batch)
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._bytes < self._max_bytes)
             self._waiting.append((batch, size))

@@ -65,7 +65,9 @@ class _Run:
         names = self.result.names
         written = self.plan.schema if self.stored_as is None else self.plan.file_schemas[self.stored_as]
         stored = loosened(written)
-        if self.stored_as is None and stored == written:
+        # What the folders of imported files say, Arrow puts in by itself: see `planned_dataset`.
+        plain = self.stored_as is None or Projection(written, self.plan.schema).reads_by_name
+        if plain and stored == written:
             condition = split_filter(self.plan.predicate)
             columns = (*names, *sorted(condition.columns - set(names)))
             return _Steps(self.plan.schema, columns, condition.pushed, None, columns, condition.after)
@@ -159,7 +161,7 @@ def _explained(error: Exception, files: tuple[PlannedFile, ...], run: _Run, step
             for _ in alone.to_batches(columns=columns, batch_readahead=1, fragment_readahead=1):
                 pass
         except (OSError, pa.ArrowException) as found:
-            return _damaged(found, file)
+            return damaged(found, file)
     if run.plan.predicate is not None and isinstance(error, pa.ArrowException):
         return InvalidPredicateError(f"the predicate cannot be computed for these rows: {error}")
     if isinstance(error, OSError):
@@ -167,7 +169,8 @@ def _explained(error: Exception, files: tuple[PlannedFile, ...], run: _Run, step
     return DataCorruptionError(f'reading "{files[0].path}" or a later file failed: {error}')
 
 
-def _damaged(error: Exception, file: PlannedFile) -> Exception:
+def damaged(error: Exception, file: PlannedFile) -> Exception:
+    """What is raised for a file that cannot be read."""
     what_to_do = "restore it from a copy, or go back to a version that does not need it"
     if isinstance(error, FileNotFoundError):
         return DataCorruptionError(f'data file "{file.path}" is missing from the store; {what_to_do}')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
@@ -13,15 +13,19 @@ from parqlake.core.clustering.marks import MARK_KEY
 from parqlake.core.errors import InvalidOptionError
 from parqlake.core.maintenance import FileInfo
 from parqlake.core.ports import Store
+from parqlake.engines.arrow.assembled_parquet import AssembledParquet
 from parqlake.engines.arrow.open_parquet import OpenParquet
+from parqlake.engines.arrow.rewrite_copying import CopiedGroup
 from parqlake.engines.arrow.rewrite_schema import as_stored
 from parqlake.engines.arrow.row_buffer import RowBuffer
 
 CODECS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
-_GROUP_ROWS = 1024 * 1024
+GROUP_ROWS = 1024 * 1024
 _GROUP_BYTES = 64 * 1024 * 1024
 _GROUPS_IN_MEMORY = 8
 """A row group is held, copied and encoded, beside what is being read."""
+_COPIED_FOR_SHORT = 4
+"""Where row groups are copied, those between them may be short: the first, and one more for each so many copied."""
 
 
 def give_back() -> None:
@@ -29,19 +33,53 @@ def give_back() -> None:
     pa.default_memory_pool().release_unused()
 
 
-class _OpenFile(Protocol):
-    """A file while it is being filled."""
+class FilledFile(ABC):
+    """A file while it is being filled, of as many rows as planned."""
 
-    rows_left: int
+    def __init__(self, rows: int, buffer: RowBuffer) -> None:
+        """Takes the file's rows, and what holds those of a row group."""
+        self._buffer = buffer
+        self._short = 0
+        self._copied = 0
+        self.rows_left = rows
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Takes rows, no more than are left."""
+        self.rows_left -= batch.num_rows
+        self._buffer.push(batch)
+        while self._buffer.full:
+            self._write_group(self._buffer.pop())
 
+    def copy(self, group: CopiedGroup) -> bool:
+        """Takes a row group as it is; False if it does not fit, or would leave too many short ones before it."""
+        if group.num_rows > self.rows_left or (self._buffer.rows and self._short > self._copied // _COPIED_FOR_SHORT):
+            return False
+        self._short += bool(self._buffer.rows)
+        self.end_group()
+        self._copy_group(group)
+        self._copied += 1
+        self.rows_left -= group.num_rows
+        return True
+
+    def end_group(self) -> None:
+        """Writes the rows that wait."""
+        while self._buffer.rows:
+            self._write_group(self._buffer.pop())
+
+    @abstractmethod
     def abandon(self) -> None:
         """Closes what is unfinished; never raises."""
 
+    @abstractmethod
+    def _write_group(self, rows: pa.Table) -> None:
+        """Writes rows, in working types, as one row group."""
 
-_F = TypeVar("_F", bound=_OpenFile)
+    @abstractmethod
+    def _copy_group(self, group: CopiedGroup) -> None:
+        """Writes a row group as it is."""
+
+
+_F = TypeVar("_F", bound=FilledFile)
 
 
 class CutRows(ABC, Generic[_F]):
@@ -55,8 +93,19 @@ class CutRows(ABC, Generic[_F]):
         self._file: _F | None = None
         self._kept_bytes = 0
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def write(self, rows: pa.RecordBatch | CopiedGroup) -> None:
         """Takes the next rows; ends files where they are full and begins the next."""
+        if isinstance(rows, pa.RecordBatch):
+            self._write(rows)
+            return
+        file = self._file or self._next()
+        if not file.copy(rows):
+            for batch in rows.decoded():
+                self._write(batch)
+        elif not file.rows_left:
+            self._end()
+
+    def _write(self, batch: pa.RecordBatch) -> None:
         while batch.num_rows:
             file = self._file or self._next()
             part = batch.slice(0, file.rows_left)
@@ -121,6 +170,7 @@ class OutputFiles(CutRows["_PlannedFile"]):
         memory_bytes: int,
         metadata: Mapping[bytes, bytes] | None = None,
         taken: Collection[str] = (),
+        copies: bool = False,
     ) -> None:
         """Opens nothing yet.
 
@@ -133,6 +183,7 @@ class OutputFiles(CutRows["_PlannedFile"]):
             memory_bytes: bounds the size of row groups.
             metadata: more entries for the footers.
             taken: paths that must not be written to.
+            copies: whether row groups may come as bytes.
         """
         super().__init__(rows, group_bytes=row_group_bytes(memory_bytes))
         self._store = store
@@ -140,10 +191,11 @@ class OutputFiles(CutRows["_PlannedFile"]):
         self._schema = schema.with_metadata(_footer_entries(schema, metadata))
         self._codec = compression
         self._taken = set(taken)
+        self._copies = copies
         self._paths: list[str] = []
         self._made: list[FileInfo] = []
 
-    def write_all(self, batches: Iterable[pa.RecordBatch]) -> list[FileInfo]:
+    def write_all(self, batches: Iterable[pa.RecordBatch | CopiedGroup]) -> list[FileInfo]:
         """Writes all rows and finishes, or deletes what was made and raises."""
         try:
             for batch in batches:
@@ -173,44 +225,42 @@ class OutputFiles(CutRows["_PlannedFile"]):
             raise InvalidOptionError(f'new_path gave "{path}", which is in use; give a new name for each file')
         self._taken.add(path)
         self._paths.append(path)
-        buffer = RowBuffer(max_rows=row_group_rows(rows, _GROUP_ROWS), max_bytes=self._group_bytes)
-        file = OpenParquet(self._store, path, self._schema, self._codec)
-        return _PlannedFile(path, file, self._schema, rows, buffer)
+        buffer = RowBuffer(max_rows=row_group_rows(rows, GROUP_ROWS), max_bytes=self._group_bytes)
+        kind = AssembledParquet if self._copies else OpenParquet
+        return _PlannedFile(path, kind(self._store, path, self._schema, self._codec), self._schema, rows, buffer)
 
     def _close(self, file: _PlannedFile) -> None:
         self._made.append(file.close())
 
 
-class _PlannedFile:
+class _PlannedFile(FilledFile):
     """One file while it is being filled."""
 
-    def __init__(self, path: str, file: OpenParquet, schema: pa.Schema, rows: int, buffer: RowBuffer) -> None:
+    def __init__(
+        self, path: str, file: OpenParquet | AssembledParquet, schema: pa.Schema, rows: int, buffer: RowBuffer
+    ) -> None:
+        super().__init__(rows, buffer)
         self._path = path
         self._file = file
         self._schema = schema
         self._rows = rows
-        self._buffer = buffer
-        self.rows_left = rows
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self.rows_left -= batch.num_rows
-        self._buffer.push(batch)
-        while self._buffer.full:
-            self._write_group()
 
     def close(self) -> FileInfo:
-        while self._buffer.rows:
-            self._write_group()
+        self.end_group()
         size, _ = self._file.close()
         return FileInfo(self._path, size, self._rows - self.rows_left)
 
     def abandon(self) -> None:
         self._file.abandon()
 
-    def _write_group(self) -> None:
+    def _write_group(self, rows: pa.Table) -> None:
         with self._file.writing():
-            rows = as_stored(self._buffer.pop(), self._schema)
+            rows = as_stored(rows, self._schema)
         self._file.write(rows)
+
+    def _copy_group(self, group: CopiedGroup) -> None:
+        assert isinstance(self._file, AssembledParquet)
+        self._file.copy(group.group, group.data)
 
 
 def _footer_entries(schema: pa.Schema, more: Mapping[bytes, bytes] | None) -> dict[bytes, bytes]:

@@ -12,7 +12,8 @@ from parqlake.core.model import DataFile
 from parqlake.core.ports import Store, WriteSpec
 from parqlake.engines.arrow.nans import NanFinder
 from parqlake.engines.arrow.part_file import PartFile
-from parqlake.engines.arrow.rewrite_output import CutRows, row_group_bytes, row_group_rows
+from parqlake.engines.arrow.rewrite_copying import CopiedGroup
+from parqlake.engines.arrow.rewrite_output import CutRows, FilledFile, row_group_bytes, row_group_rows
 from parqlake.engines.arrow.rewrite_schema import as_stored
 from parqlake.engines.arrow.row_buffer import RowBuffer
 
@@ -23,13 +24,16 @@ class PartFiles(CutRows["_Part"]):
     Files are told of once all are durable.
     """
 
-    def __init__(self, group: RewriteGroup, spec: WriteSpec, store: Store, *, memory_bytes: int) -> None:
-        """Opens nothing yet; `memory_bytes` bounds the size of row groups."""
+    def __init__(
+        self, group: RewriteGroup, spec: WriteSpec, store: Store, *, memory_bytes: int, copies: bool = False
+    ) -> None:
+        """Opens nothing yet; `memory_bytes` bounds the size of row groups, of which `copies` may come as bytes."""
         super().__init__(group.rows, group_bytes=row_group_bytes(memory_bytes, spec.row_group_bytes))
         self._group = group
         self._spec = spec
         self._store = store
         self._finder = NanFinder(spec.schema)
+        self._copies = copies
         self._paths: list[str] = []
         self._made: list[DataFile] = []
 
@@ -46,7 +50,14 @@ class PartFiles(CutRows["_Part"]):
 
     def _open(self, rows: int) -> _Part:
         group = self._group
-        file = PartFile(group.folder, self._spec, self._store, partition=group.partition, finder=self._finder)
+        file = PartFile(
+            group.folder,
+            self._spec,
+            self._store,
+            partition=group.partition,
+            finder=self._finder,
+            copies=self._copies,
+        )
         self._paths.append(file.stored_path)
         most = row_group_rows(rows, self._spec.row_group_rows)
         return _Part(file, self._spec.schema, rows, RowBuffer(max_rows=most, max_bytes=self._group_bytes))
@@ -55,32 +66,27 @@ class PartFiles(CutRows["_Part"]):
         self._made.append(file.close())
 
 
-class _Part:
+class _Part(FilledFile):
     """One file while it is being filled."""
 
     def __init__(self, file: PartFile, schema: pa.Schema, rows: int, buffer: RowBuffer) -> None:
+        super().__init__(rows, buffer)
         self._file = file
         self._schema = schema
-        self._buffer = buffer
-        self.rows_left = rows
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self.rows_left -= batch.num_rows
-        self._buffer.push(batch)
-        while self._buffer.full:
-            self._write_group()
 
     def close(self) -> DataFile:
-        while self._buffer.rows:
-            self._write_group()
+        self.end_group()
         _, described = self._file.close()
         return described
 
     def abandon(self) -> None:
         self._file.abandon()
 
-    def _write_group(self) -> None:
-        self._file.write_row_group(as_stored(self._buffer.pop(), self._schema))
+    def _write_group(self, rows: pa.Table) -> None:
+        self._file.write_row_group(as_stored(rows, self._schema))
+
+    def _copy_group(self, group: CopiedGroup) -> None:
+        self._file.copy_row_group(group.group, group.data, group.nans)
 
 
 def stored_paths(files: Sequence[DataFile], spec: WriteSpec) -> list[str]:

@@ -78,7 +78,7 @@ def to_working(batch: pa.RecordBatch, schema: pa.Schema, working: pa.Schema, pat
     """
     columns = []
     for field in working:
-        column = _cast(batch.column(field.name), field.type)
+        column = as_type(batch.column(field.name), field.type)
         if column.null_count and not schema.field(field.name).nullable:
             raise SchemaMismatchError(
                 f'Schema mismatch: column "{field.name}" of "{path}" holds NULLs, but the schema says that it does '
@@ -89,17 +89,25 @@ def to_working(batch: pa.RecordBatch, schema: pa.Schema, working: pa.Schema, pat
 
 
 def as_stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Working rows as the new files hold them: encoded as the schema says, one dictionary for all rows."""
+    """Working rows as the writer takes them: encoded as the schema says, one dictionary for all rows.
+
+    Texts that came as dictionaries stay so: the writer stores the same values.
+    """
+    table = table.unify_dictionaries()
     columns = []
+    fields = []
     for column, field in zip(table.columns, schema, strict=True):
-        if column.type == field.type:
+        if column.type == field.type or (pa.types.is_dictionary(column.type) and field.type == pa.string()):
             columns.append(column)
+            fields.append(field.with_type(column.type))
         else:
-            columns.append(_cast(pa.concat_arrays(column.chunks), field.type))
-    return pa.Table.from_arrays(columns, schema=schema)
+            columns.append(as_type(pa.concat_arrays(column.chunks), field.type))
+            fields.append(field)
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields, schema.metadata))
 
 
-def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
+def as_type(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The same values, encoded as the type says."""
     if column.type == type_:
         return column
     if isinstance(column.type, pa.BaseExtensionType):

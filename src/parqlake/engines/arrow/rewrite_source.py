@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 from parqlake.core.errors import DataCorruptionError, InvalidOptionError, ParqlakeError
 from parqlake.core.os_errors import store_error
 from parqlake.core.ports import Store
+from parqlake.engines.arrow.raw_groups import RawGroup
+from parqlake.engines.arrow.rewrite_copying import CopiedGroup, CopyRule
 from parqlake.engines.arrow.rewrite_schema import check_fits, to_working, working_schema
 
 BATCH_ROWS = 65_536
@@ -24,6 +26,7 @@ _SPANS_IN_MEMORY = 8
 _FOOTERS_IN_MEMORY = 16
 _PROBE_ROWS = 512
 _SHORT_ROWS = 16 * 1024
+_SMALL_IN_MEMORY = 64
 _FOOTER_THREADS = 8
 _LEAST_BUFFER, _MOST_BUFFER = 4096, 1024 * 1024
 _BYTES_PER_FOOTER_BYTE = 4
@@ -41,6 +44,8 @@ class SourceFile:
     footer_bytes: int
     footer: Any
     """The footer itself, or None where all together would take too much memory."""
+    size_bytes: int = 0
+    """Of the file; 0 if nobody looked."""
 
 
 class SourceFiles:
@@ -48,6 +53,8 @@ class SourceFiles:
 
     Page checksums are verified: a rewrite must not make damaged rows look sound.
     """
+
+    _counted_by = "its footer"
 
     def __init__(self, store: Store, paths: Sequence[str], schema: pa.Schema, *, memory_bytes: int) -> None:
         """Reads all footers; raises if a file does not fit the schema, is damaged, or is given twice."""
@@ -63,6 +70,12 @@ class SourceFiles:
         self.files = self._read_footers(paths)
         self.rows = sum(file.rows for file in self.files)
         self._width: int | None = None
+        self._probed: Any = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether reading waits for no network."""
+        return self._store.is_local
 
     @property
     def can_read_ahead(self) -> bool:
@@ -73,11 +86,89 @@ class SourceFiles:
     def row_bytes(self) -> int:
         """Bytes that a row takes in memory, as the longest files' first rows show; at least 1."""
         if self._width is None:
-            self._width = _fixed_width(self.working)
+            width = _fixed_width(self.working)
             for file in sorted(self.files, key=lambda file: -file.rows)[:3]:
                 with self._reading(file), self._open(file, span_bytes=0) as parquet:
-                    self._width = max(self._width, self._probe(file, parquet, self.working))
+                    width = max(width, self._probe(file, parquet, self.working))
+                    self._probed = self._probed or parquet.metadata
+            self._width = width
         return self._width
+
+    @property
+    def footer(self) -> Any:
+        """The footer of the longest file; None without files."""
+        return self._probed if self.row_bytes else None
+
+    def is_small(self, file: SourceFile) -> bool:
+        """Whether a file is worth no more than one read, and its rows no more than one batch."""
+        return 0 < file.size_bytes <= self._memory_bytes // _SMALL_IN_MEMORY and (
+            file.rows <= self._batch_rows(self.row_bytes)
+        )
+
+    def may_be_copied(self, rule: CopyRule) -> bool:
+        """Whether there is a file that is not small and long enough for a row group that is copied."""
+        return any(not self.is_small(file) and rule.is_long(file.rows, self.row_bytes) for file in self.files)
+
+    def small_file(self, file: SourceFile, working: pa.Schema) -> list[pa.RecordBatch] | None:
+        """The rows of a small file; None if they take more memory than is due to it.
+
+        Args:
+            file: one of `files`.
+            working: the working schema, in which some texts may be dictionaries.
+        """
+        with self._reading(file):
+            source = pa.BufferReader(self._store.read_bytes(file.path))
+            kept = self._kept(file, working)
+            with pq.ParquetFile(
+                source, metadata=file.footer, read_dictionary=kept, pre_buffer=False, page_checksum_verification=True
+            ) as parquet:
+                groups = range(parquet.metadata.num_row_groups)
+                size = sum(_group_bytes(parquet.metadata, number) for number in groups)
+                if size > self._memory_bytes // _BATCHES_IN_MEMORY:
+                    return None
+                rows = parquet.read(use_threads=False)
+            self._check_rows(file, rows.num_rows)
+            return [self._worked(file, batch, working) for batch in rows.to_batches()]
+
+    def file_rows(
+        self, file: SourceFile, working: pa.Schema, rule: CopyRule | None
+    ) -> Iterator[pa.RecordBatch | CopiedGroup]:
+        """The rows of a file, batch by batch; see `small_file`. Row groups that the rule allows are not decoded."""
+        if rule is None or not self._is_plain(file):
+            yield from self._batches(file, working)
+            return
+        with self._reading(file), self._filesystem.open_input_file(self._store.full_path(file.path)) as source:
+            footer = rule.footer(source)
+            groups = [] if footer is None else footer.groups
+            worth = [rule.is_worth_it(group, self.row_bytes) for group in groups]
+            if not any(worth) or sum(group.rows for group in groups) != file.rows:
+                yield from self._batches(file, working)
+                return
+            for number, group in enumerate(groups):
+                copied = self._copied(file, number, group, working, source=source, rule=rule) if worth[number] else None
+                if copied is not None:
+                    yield copied
+                else:
+                    yield from self._group_batches(file, number, working)
+
+    def _copied(
+        self, file: SourceFile, number: int, group: RawGroup, working: pa.Schema, *, source: Any, rule: CopyRule
+    ) -> CopiedGroup | None:
+        """The row group with its bytes; None if these have no checksums."""
+        data = memoryview(source.read_at(group.stop - group.start, group.start))
+        if not group.verify(data):
+            return None
+        nans: tuple[int, ...] = ()
+        if rule.floats:
+            with self._open(file, span_bytes=0) as parquet:
+                nans = rule.nans(parquet.read_row_group(number, columns=rule.floats, use_threads=False))
+        return CopiedGroup(group, data, nans, lambda: self._group_batches(file, number, working))
+
+    def _group_batches(self, file: SourceFile, number: int, working: pa.Schema) -> Iterator[pa.RecordBatch]:
+        with self._reading(file), self._open(file, span_bytes=0, kept=self._kept(file, working)) as parquet:
+            size = self._batch_rows(self._row_width(file, parquet, working))
+            for batch in self._read(parquet, size, [number], self._stored_names(file, working)):
+                yield self._worked(file, batch, working)
 
     def batches(self, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch, None, None]:
         """All rows, or some of the columns, in working types; each batch of one file."""
@@ -125,15 +216,19 @@ class SourceFiles:
         span_bytes = self._memory_bytes // _SPANS_IN_MEMORY
         seen = 0
         names = self._stored_names(file, working)
-        with self._reading(file), self._open(file, span_bytes=span_bytes) as parquet:
+        kept = self._kept(file, working)
+        with self._reading(file), self._open(file, span_bytes=span_bytes, kept=kept) as parquet:
             size = self._batch_rows(self._row_width(file, parquet, working))
             for span in _spans(parquet.metadata, span_bytes):
                 for batch in self._read(parquet, size, span, names):
                     seen += batch.num_rows
                     yield self._worked(file, batch, working)
+        self._check_rows(file, seen)
+
+    def _check_rows(self, file: SourceFile, seen: int) -> None:
         if seen != file.rows:
             raise DataCorruptionError(
-                f'"{file.path}" holds {seen} rows, but its footer says {file.rows}; restore it from a copy'
+                f'"{file.path}" holds {seen} rows, but {self._counted_by} says {file.rows}; restore it from a copy'
             )
 
     def _read(
@@ -173,9 +268,13 @@ class SourceFiles:
         """Raises for a file that cannot be rewritten."""
         check_fits(path, found, self.schema)
 
+    def _is_plain(self, file: SourceFile) -> bool:  # noqa: ARG002
+        """Whether a column that is of the same name and type in the file and in the schema is the same column."""
+        return True
+
     def _stored_names(self, file: SourceFile, working: pa.Schema) -> Sequence[str] | None:  # noqa: ARG002
         """The columns to read for those of the working schema, as the file calls them; None for all."""
-        return None if working is self.working else working.names
+        return None if len(working) == len(self.working) else working.names
 
     def _worked(self, file: SourceFile, batch: pa.RecordBatch, working: pa.Schema) -> pa.RecordBatch:
         """Rows as the file holds them in working types."""
@@ -188,18 +287,27 @@ class SourceFiles:
             for file in pool.map(self._read_footer, paths):
                 held += file.footer_bytes * _BYTES_PER_FOOTER_BYTE
                 keep = held <= self._memory_bytes // _FOOTERS_IN_MEMORY
-                found.append(file if keep else SourceFile(file.path, file.rows, file.footer_bytes, None))
+                found.append(file if keep else replace(file, footer=None))
             return found
 
     def _read_footer(self, path: str) -> SourceFile:
         file = SourceFile(path, 0, 0, None)
-        with self._reading(file), self._open(file, span_bytes=0) as parquet:
+        with (
+            self._reading(file),
+            self._filesystem.open_input_file(self._store.full_path(path)) as source,
+            pq.ParquetFile(source) as parquet,
+        ):
             self._check(path, parquet.schema_arrow)
             footer = parquet.metadata
-            return SourceFile(path, footer.num_rows, footer.serialized_size, footer)
+            return SourceFile(path, footer.num_rows, footer.serialized_size, footer, source.size())
+
+    def _kept(self, file: SourceFile, working: pa.Schema) -> list[str] | None:
+        """The columns that are read as dictionaries."""
+        kept = [field.name for field in working if pa.types.is_dictionary(field.type)]
+        return kept if kept and self._is_plain(file) else None
 
     @contextmanager
-    def _open(self, file: SourceFile, *, span_bytes: int) -> Iterator[Any]:
+    def _open(self, file: SourceFile, *, span_bytes: int, kept: list[str] | None = None) -> Iterator[Any]:
         """Opens the file; row groups of up to `span_bytes` are fetched at once, larger ones piece by piece."""
         whole = span_bytes > 0 and file.footer is not None and _largest(file.footer) <= span_bytes
         long = self._threads and file.rows > _SHORT_ROWS
@@ -210,6 +318,7 @@ class SourceFiles:
             self._store.full_path(file.path),
             filesystem=self._filesystem,
             metadata=file.footer,
+            read_dictionary=kept,
             pre_buffer=whole,
             buffer_size=0 if whole else max(_LEAST_BUFFER, min(_MOST_BUFFER, buffer)),
             page_checksum_verification=True,
@@ -221,6 +330,8 @@ class SourceFiles:
         """Turns what goes wrong while a file is read into errors that name it."""
         try:
             yield
+        except DataCorruptionError as error:
+            raise (error if file.path in str(error) else _damaged(file.path, error)) from error
         except ParqlakeError:
             raise
         except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -236,7 +347,11 @@ def _damaged(path: str, error: Exception) -> DataCorruptionError:
 
 
 def _largest(footer: Any) -> int:
-    return max((footer.row_group(number).total_byte_size for number in range(footer.num_row_groups)), default=0)
+    return max((_group_bytes(footer, number) for number in range(footer.num_row_groups)), default=0)
+
+
+def _group_bytes(footer: Any, number: int) -> int:
+    return int(footer.row_group(number).total_byte_size)
 
 
 def _spans(footer: Any, span_bytes: int) -> Iterator[list[int]]:
@@ -244,7 +359,7 @@ def _spans(footer: Any, span_bytes: int) -> Iterator[list[int]]:
     span: list[int] = []
     size = 0
     for number in range(footer.num_row_groups):
-        group = footer.row_group(number).total_byte_size
+        group = _group_bytes(footer, number)
         if span and size + group > span_bytes:
             yield span
             span, size = [], 0

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 import pyarrow as pa
 
 from parqlake.core.errors import InvalidOptionError
 from parqlake.core.maintenance import FileInfo
 from parqlake.core.ports import Store
-from parqlake.engines.arrow.rewrite_output import CODECS, OutputFiles
+from parqlake.engines.arrow.rewrite_ahead import rows_ahead
+from parqlake.engines.arrow.rewrite_copying import CopyRule
+from parqlake.engines.arrow.rewrite_output import CODECS, GROUP_ROWS, OutputFiles, row_group_bytes
 from parqlake.engines.arrow.rewrite_schema import check_schema
 from parqlake.engines.arrow.rewrite_source import SourceFiles
 
@@ -57,6 +60,16 @@ def rewrite_files(
     check_options(schema=schema, compression=compression, memory_bytes=memory_bytes)
     memory_bytes = bytes_for_rows(memory_bytes)
     found = SourceFiles(store, sources, schema, memory_bytes=memory_bytes)
+    rule = CopyRule(
+        store,
+        schema,
+        compression,
+        group_rows=GROUP_ROWS,
+        group_bytes=row_group_bytes(memory_bytes),
+        memory_bytes=memory_bytes,
+        looks_for_nans=False,
+    )
+    copies = found.may_be_copied(rule)
     output = OutputFiles(
         store,
         new_path,
@@ -66,8 +79,10 @@ def rewrite_files(
         memory_bytes=memory_bytes,
         metadata=metadata,
         taken=sources,
+        copies=copies,
     )
-    return output.write_all(found.batches())
+    with closing(rows_ahead(found, memory_bytes=memory_bytes, rule=rule if copies else None)) as batches:
+        return output.write_all(batches)
 
 
 def check_options(*, schema: pa.Schema, compression: str, memory_bytes: int) -> None:

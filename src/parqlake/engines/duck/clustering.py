@@ -8,7 +8,7 @@ NULL.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,8 @@ from parqlake.core.maintenance import FileInfo
 from parqlake.core.ports import Store
 from parqlake.engines.arrow import clustering as arrow_clustering
 from parqlake.engines.arrow.cluster_codes import CodePlan, plan_codes
-from parqlake.engines.arrow.cluster_ranges import CodeRanges
 from parqlake.engines.arrow.cluster_sample import check_columns
-from parqlake.engines.arrow.clustering import new_mark
+from parqlake.engines.arrow.clustering import new_mark, put_in_ranges
 from parqlake.engines.arrow.rewrite_output import OutputFiles
 from parqlake.engines.arrow.rewrite_source import BATCH_ROWS, SourceFiles
 from parqlake.engines.arrow.rewriting import DEFAULT_MEMORY_BYTES, bytes_for_rows, check_options, planned_rows
@@ -132,32 +131,27 @@ def sorted_rows(
     sampling = bytes_for_rows(memory_bytes)
     plan = plan_codes(sources, columns, curve, max(1, half // _RANGES_IN_MEMORY), memory_bytes=sampling)
     step = max(1, min(BATCH_ROWS, half // _BATCH_SHARE // sources.row_bytes))
-    sorter = _Sorter(plan, [sources.working.get_field_index(name) for name in columns], sources.working, step)
-    ranges = CodeRanges(plan.schema, len(plan.cuts) + 1, plan.order, memory_bytes=half)
-    own = list(range(len(sources.working)))
-    try:
-        for batch, parts in plan.coded(sources.batches()):
-            ranges.push(batch, parts)
-        with sort_connection(half) as connection:
-            for batch in ranges.in_order(lambda rows: sorter.sort(connection, rows), sort_bytes=half // 2):
-                yield batch.select(own)
-    finally:
-        ranges.close()
+    places = [sources.working.get_field_index(name) for name in columns]
+    with closing(put_in_ranges(sources, plan, columns, half)) as filled, sort_connection(half) as connection:
+        sorter = _Sorter(filled.plan, places, len(sources.working), step)
+        ordered = filled.ranges.in_order(lambda rows: sorter.sort(connection, rows), sort_bytes=half // 2)
+        for batch in ordered:
+            yield filled.texts.texts(batch)
 
 
 class _Sorter:
     """Sorts rows in DuckDB. Columns have numbers for names there, since DuckDB tells no upper from lower case."""
 
-    def __init__(self, plan: CodePlan, columns: Sequence[int], working: pa.Schema, step: int) -> None:
+    def __init__(self, plan: CodePlan, columns: Sequence[int], width: int, step: int) -> None:
         fields = [pa.field(f"c{n}", carrier_type(field.type)) for n, field in enumerate(plan.schema)]
         order = ([len(fields) - 1] if plan.order.has_code else []) + list(columns)
         order.append(len(fields))  # equal rows stay in their order, as with PyArrow
         self._carried = pa.schema(fields)
         self._carrier = self._carried.append(pa.field(f"c{len(fields)}", pa.int64()))
-        self._working = working
+        self._working = pa.schema(list(plan.schema)[:width])
         self._step = step
         self._query = (
-            f"SELECT {', '.join(field.name for field in fields[: len(working)])} FROM {_SOURCE} "  # noqa: S608
+            f"SELECT {', '.join(field.name for field in fields[:width])} FROM {_SOURCE} "  # noqa: S608
             f"ORDER BY {', '.join(f'c{place} ASC NULLS LAST' for place in order)}"
         )
 

@@ -39,8 +39,8 @@ class DuckDBEngine:
     The rows and their statistics are those of the PyArrow engine; file boundaries differ, folder names of odd
     partition values too, and upper bounds of floats are unknown for a whole file if it holds a NaN. DuckDB 2.0
     writes no page checksums, so damage to its files is found only where it breaks the format. It verifies none
-    either, which is why a rewrite reads with PyArrow: DuckDB would copy damaged values into new files without
-    a word.
+    either, which is why deletes and updates are left to PyArrow: DuckDB would copy damaged values into new files
+    without a word, and hold ten times as much in memory.
 
     Row groups hold whole vectors of 2,048 rows. What DuckDB has no bound for is left to the PyArrow writer:
     smaller row groups, and `max_rows_per_file` in a partitioned write.
@@ -116,15 +116,18 @@ class DuckDBEngine:
         return files
 
     def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
-        """Reads what the plan names, with checksums verified, and writes it again by the spec, streaming."""
-        return self.write(self._arrow.batches(plan, store), spec, store)
+        """Reads what the plan names, with checksums verified, and writes it again by the spec, both with PyArrow.
+
+        DuckDB would do nothing but encode what PyArrow has read and filtered, and hold all of it meanwhile.
+        """
+        return self._arrow.rewrite(plan, spec, store)
 
     def rewrite_changed(self, plan: ReadPlan, change: RowChange, spec: WriteSpec, store: Store) -> list[DataFile]:
-        """Reads what the plan names, applies the change, and writes the rows by the spec, streaming.
+        """Reads what the plan names, applies the change, and writes the rows by the spec, all with PyArrow.
 
-        New values are computed by PyArrow, so that they are the same whoever writes them.
+        So new values are the same whichever engine is chosen.
         """
-        return self.write(change.reader(self._arrow.batches(plan, store)), spec, store)
+        return self._arrow.rewrite_changed(plan, change, spec, store)
 
     def rewrite_groups(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from parqlake.core.merging.model import MergeRule
@@ -18,11 +19,12 @@ POSITION = "parqlake_position"
 """The number of a source row; no column may have this name."""
 _FILE = "parqlake_file"
 _FLOATS = ("FLOAT", "DOUBLE")
+_SPECIAL = re.compile(r"[\[*?]")
 
 
 def scan(paths: Iterable[str]) -> str:
     """Reads exactly these files: DuckDB takes a path for a pattern, so that its special characters are escaped."""
-    names = ", ".join(literal(_escaped(path)) for path in paths)
+    names = ", ".join(literal(escaped(path)) for path in paths)
     return f"read_parquet([{names}], hive_partitioning = false)"
 
 
@@ -127,5 +129,6 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(identifier(name) for name in names)
 
 
-def _escaped(path: str) -> str:
-    return "".join(f"[{character}]" if character in "[*?" else character for character in path)
+def escaped(path: str) -> str:
+    """A path as a pattern that only this path fits."""
+    return _SPECIAL.sub(r"[\g<0>]", path)

@@ -18,4 +18,4 @@ class ChangeTask(RewriteTask):
     change: RowChange
 
     def _rewritten(self, part: ReadPlan, spec: WriteSpec) -> list[DataFile]:
-        return PyArrowEngine().rewrite_changed(part, self.change, spec, self.store)
+        return PyArrowEngine(streams=1).rewrite_changed(part, self.change, spec, self.store)

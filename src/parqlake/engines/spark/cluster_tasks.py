@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parqlake.core.clustering import Curve, part_of
-from parqlake.core.ports import Store
 from parqlake.engines.arrow import clustering as arrow_clustering
 from parqlake.engines.arrow.cluster_codes import CodePlan
 from parqlake.engines.arrow.cluster_ranges import CodeRanges
 from parqlake.engines.arrow.cluster_sorting import CODE
 from parqlake.engines.arrow.merge_source import split
 from parqlake.engines.arrow.rewrite_schema import working_schema
+from parqlake.engines.arrow.rewrite_source import SourceFiles
 from parqlake.engines.spark.packing import Pack, Packer, packed, unpacked
 from parqlake.engines.spark.reports import Record, reported, unnamed
 from parqlake.engines.spark.rewriting import FileWriting, RowSpan, rows_of
@@ -56,14 +56,50 @@ class Spread:
 class Reading:
     """What each task reads."""
 
-    store: Store
-    schema: pa.Schema
+    opened: Callable[[str], SourceFiles]
     spans: tuple[tuple[RowSpan, ...], ...]
     memory_bytes: int
 
     def batches(self, task: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of one task, in their order."""
-        return rows_of(self.spans[task], self.store, self.schema, memory_bytes=self.memory_bytes, columns=columns)
+        return rows_of(self.spans[task], self.opened, columns)
+
+
+class Writing(Protocol):
+    """How a task writes a new file."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that it takes."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """What rows may take meanwhile."""
+
+    def write(self, number: int, rows: int, batches: Iterator[pa.RecordBatch]) -> Record:
+        """Writes so many rows to the file of that number; leaves nothing if it fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFiles:
+    """Files at given paths."""
+
+    output: FileWriting
+    paths: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the working schema."""
+        return list(working_schema(self.output.schema).names)
+
+    @property
+    def memory_bytes(self) -> int:
+        """As for the files."""
+        return self.output.memory_bytes
+
+    def write(self, number: int, rows: int, batches: Iterator[pa.RecordBatch]) -> Record:
+        """Writes to a name beside the path."""
+        return self.output.write(number, self.paths[number], rows, batches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +201,7 @@ class SortTask:
 
     layout: CodePlan
     spread: Spread
-    output: FileWriting
-    paths: tuple[str, ...]
+    output: Writing
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Gives the record of the file."""
@@ -189,8 +224,8 @@ class SortTask:
                 self._push(ranges, packer, pack, int(own[0]))
             rows = int(spread.ends[number]) - begin
             batches = _slice(ranges.in_order(), skip, rows)
-            names = working_schema(self.output.schema).names
-            return [self.output.write(number, self.paths[number], rows, (batch.select(names) for batch in batches))]
+            names = self.output.names
+            return [self.output.write(number, rows, (batch.select(names) for batch in batches))]
         finally:
             ranges.close()
 

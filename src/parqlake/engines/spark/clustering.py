@@ -29,15 +29,17 @@ from parqlake.engines.spark.cluster_tasks import (
     COUNTS,
     AloneTask,
     CountTask,
+    NamedFiles,
     Places,
     Reading,
     SendTask,
     SortTask,
     Spread,
+    Writing,
 )
 from parqlake.engines.spark.packing import PACKED, SMALL_BATCHES, Packer
 from parqlake.engines.spark.reports import REPORT_SCHEMA, check_shared, error_of
-from parqlake.engines.spark.rewriting import FileWriting, RowSpan, cut, taken_paths, written
+from parqlake.engines.spark.rewriting import FileWriting, PlainFiles, RowSpan, cut, taken_paths, written
 from parqlake.engines.spark.settings import SAME_ROWS, settings
 from parqlake.engines.spark.tasks import FINAL
 
@@ -69,7 +71,9 @@ def cluster_files(
     check_options(schema=schema, compression=compression, memory_bytes=memory_bytes)
     check_columns(columns, schema)
     rows_bytes = bytes_for_rows(memory_bytes)
-    found = _RemoteFiles(spark, store, sources, schema, memory_bytes=rows_bytes)
+    opened = PlainFiles(store, schema, rows_bytes)
+    local = SourceFiles(store, sources, schema, memory_bytes=rows_bytes)
+    found = RemoteFiles(spark, local, opened, memory_bytes=rows_bytes)
     planned = planned_rows(rows, found.rows)
     mark = new_mark(columns, curve, len(planned)) | dict(metadata or {})
     paths = tuple(taken_paths(new_path, len(planned), sources))
@@ -77,24 +81,36 @@ def cluster_files(
         output = FileWriting(store, schema, compression, memory_bytes, mark)
         alone = AloneTask(output, tuple(sources), paths, tuple(planned), tuple(columns), curve)
         return written(spark.range(0, 1, 1, 1).mapInArrow(alone, REPORT_SCHEMA), store, paths)
-    layout = _layout(found, columns, curve, len(planned), rows_bytes)
-    reading = Reading(store, schema, found.spans, rows_bytes)
-    output = FileWriting(store, schema, compression, rows_bytes, mark)
-    spread = _spread(spark, reading, layout, tuple(columns), planned)
+    named = NamedFiles(FileWriting(store, schema, compression, rows_bytes, mark), paths)
+    return written(laid_out(found, columns, curve, planned, named), store, paths)
+
+
+def laid_out(
+    found: RemoteFiles, columns: Sequence[str], curve: Curve | None, planned: Sequence[int], output: Writing
+) -> Any:
+    """Tasks that write all rows of the files in order, each a file of so many rows, and report of it.
+
+    A sample and counts of rows come to the driver before; rows go from executor to executor.
+    """
+    layout = _layout(found, columns, curve, len(planned))
+    reading = Reading(found.opened, found.spans, found.memory_bytes)
+    spread = _spread(found.spark, reading, layout, tuple(columns), planned)
     packs = found.tasks().mapInArrow(SendTask(reading, layout, spread), PACKED)
-    sorted_packs = packs.repartitionById(len(paths), "dest").sortWithinPartitions("dest", "place")
-    return written(sorted_packs.mapInArrow(SortTask(layout, spread, output, paths), REPORT_SCHEMA), store, paths)
+    sorted_packs = packs.repartitionById(len(planned), "dest").sortWithinPartitions("dest", "place")
+    return sorted_packs.mapInArrow(SortTask(layout, spread, output), REPORT_SCHEMA)
 
 
-def _layout(found: SourceFiles, columns: Sequence[str], curve: Curve, files: int, memory_bytes: int) -> CodePlan:
+def _layout(found: RemoteFiles, columns: Sequence[str], curve: Curve | None, files: int) -> CodePlan:
     """The codes of rows as the other engines have them, cut into many more ranges than there are files."""
-    sample = draw_sample(found, columns, memory_bytes=memory_bytes)
-    model = RankModel.fit(sample, columns)
-    cuts = cut_codes(model.codes(sample, curve), _RANGES_FOR_A_FILE * files)
-    has_code = len(columns) > 1  # the order of one column is that of its code, and finer
+    has_code = len(columns) > 1 and curve is not None  # the order of one column is that of its code, and finer
+    ranked = columns if has_code else columns[:1]
+    sample = draw_sample(found, ranked, memory_bytes=found.memory_bytes)
+    model = RankModel.fit(sample, ranked)
+    along = Curve.HILBERT if curve is None else curve  # all the same for a single column
+    cuts = cut_codes(model.codes(sample, along), _RANGES_FOR_A_FILE * files)
     schema = pa.schema([*found.working, pa.field(CODE, pa.uint64())]) if has_code else found.working
     order = RowOrder([found.working.get_field_index(name) for name in columns], has_code=has_code)
-    return CodePlan(model, curve, cuts, schema, order)
+    return CodePlan(model, along, cuts, schema, order)
 
 
 def _spread(spark: Any, reading: Reading, layout: CodePlan, columns: tuple[str, ...], planned: Sequence[int]) -> Spread:
@@ -145,25 +161,31 @@ def _collected(frame: Any) -> list[Any]:
     return list(rows)
 
 
-class _RemoteFiles(SourceFiles):
-    """Files of which executors read all but the footers."""
+class RemoteFiles:
+    """Files whose rows executors read; the driver knows how long they are, and looks at a few rows."""
 
-    def __init__(self, spark: Any, store: Store, paths: Sequence[str], schema: pa.Schema, *, memory_bytes: int) -> None:
-        """Reads the footers."""
-        super().__init__(store, paths, schema, memory_bytes=memory_bytes)
-        self._spark = spark
+    def __init__(
+        self, spark: Any, found: SourceFiles, opened: Callable[[str], SourceFiles], *, memory_bytes: int
+    ) -> None:
+        """Takes the files, and how a task opens each; `memory_bytes` is for the rows of a task."""
+        self.spark = spark
+        self.opened = opened
+        self.memory_bytes = memory_bytes
+        self.working = found.working
+        self.rows = found.rows
+        self.row_bytes = found.row_bytes
         step = max(1, min(_TASK_BYTES, memory_bytes) // self.row_bytes)
         counts = [min(step, self.rows - start) for start in range(0, self.rows, step)]
-        self.spans: tuple[tuple[RowSpan, ...], ...] = tuple(cut(self.files, counts))
+        self.spans: tuple[tuple[RowSpan, ...], ...] = tuple(cut(found.files, counts))
         """What each task reads: about the same, and not always whole files."""
 
     def tasks(self) -> Any:
         """A frame of one number for each task."""
-        return self._spark.range(0, len(self.spans), 1, len(self.spans))
+        return self.spark.range(0, len(self.spans), 1, len(self.spans))
 
     def rows_at(self, positions: npt.NDArray[np.int64], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows at these places, counted through all files; long texts are cut."""
-        task = _PickTask(self._store, self.schema, self.spans, positions, tuple(columns), self._memory_bytes)
+        task = _PickTask(self.opened, self.spans, positions, tuple(columns))
         packer = Packer(pa.schema([self.working.field(name) for name in columns]))
         for row in sorted(_collected(self.tasks().mapInArrow(task, _SAMPLE)), key=lambda row: int(row["task"])):
             yield from packer.unpack(bytes(row["rows"])).to_batches()
@@ -173,12 +195,10 @@ class _RemoteFiles(SourceFiles):
 class _PickTask:
     """Reads some rows, by their numbers."""
 
-    store: Store
-    schema: pa.Schema
+    opened: Callable[[str], SourceFiles]
     spans: tuple[tuple[RowSpan, ...], ...]
     positions: npt.NDArray[np.int64]
     columns: tuple[str, ...]
-    memory_bytes: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Gives one pack for each task."""
@@ -198,7 +218,7 @@ class _PickTask:
         found: list[pa.RecordBatch] = []
         schema = None
         for span in self.spans[task]:
-            file = SourceFiles(self.store, [span.path], self.schema, memory_bytes=self.memory_bytes)
+            file = self.opened(span.path)
             schema = pa.schema([file.working.field(name) for name in self.columns])
             first, last = np.searchsorted(self.positions, [start, start + span.stop - span.start])
             own = self.positions[first:last] - start + span.start

@@ -111,21 +111,29 @@ class _RewriteTask:
     def _written(self, number: int) -> list[Record]:
         spans = self.pieces[number]
         rows = sum(span.stop - span.start for span in spans)
-        batches = rows_of(spans, self.output.store, self.output.schema, memory_bytes=self.output.memory_bytes)
-        return [self.output.write(number, self.paths[number], rows, batches)]
+        files = PlainFiles(self.output.store, self.output.schema, self.output.memory_bytes)
+        return [self.output.write(number, self.paths[number], rows, rows_of(spans, files))]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFiles:
+    """Opens files by their paths alone."""
+
+    store: Store
+    schema: pa.Schema
+    memory_bytes: int
+
+    def __call__(self, path: str) -> SourceFiles:
+        """One file."""
+        return SourceFiles(self.store, [path], self.schema, memory_bytes=self.memory_bytes)
 
 
 def rows_of(
-    spans: Sequence[RowSpan],
-    store: Store,
-    schema: pa.Schema,
-    *,
-    memory_bytes: int,
-    columns: Sequence[str] | None = None,
+    spans: Sequence[RowSpan], opened: Callable[[str], SourceFiles], columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the spans, or some of their columns, in working types; reads only row groups that hold some."""
     for span in spans:
-        file = SourceFiles(store, [span.path], schema, memory_bytes=memory_bytes)
+        file = opened(span.path)
         if span.whole:
             yield from file.batches(columns)
         else:

@@ -70,7 +70,7 @@ class RewriteTask:
                 yield from _reported(self.spec, self.store, partial(self._rewritten, part))
 
     def _rewritten(self, part: ReadPlan, spec: WriteSpec) -> list[DataFile]:
-        return PyArrowEngine().rewrite(part, spec, self.store)
+        return PyArrowEngine(streams=1).rewrite(part, spec, self.store)
 
 
 def take_away(store: Store, paths: Sequence[str]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import date
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from parqlake.core.names import NULL_PARTITION
 
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
@@ -28,10 +30,10 @@ def partition_values(path: str) -> dict[str, str | None]:
     return values
 
 
-def inferred_type(texts: Iterable[str | None]) -> pa.DataType:
+def inferred_type(texts: Iterable[str | None], *, dates: bool = False) -> pa.DataType:
     """The type of a partition column that no file holds: int64 if every value is a plain whole number, else string.
 
-    A value with leading zeros is none: `month=01` stays `"01"`.
+    A value with leading zeros is none: `month=01` stays `"01"`. With `dates`, days such as `2025-11-04` are dates.
 
     Example:
         >>> inferred_type(["1", "20", None]), inferred_type(["01"])
@@ -39,4 +41,13 @@ def inferred_type(texts: Iterable[str | None]) -> pa.DataType:
     """
     given = [text for text in texts if text is not None]
     whole = bool(given) and all(_WHOLE_NUMBER.fullmatch(text) for text in given)
+    if dates and given and all(_is_date(text) for text in given):
+        return pa.date32()
     return pa.int64() if whole else pa.string()
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return bool(_DATE.fullmatch(text) and date.fromisoformat(text))
+    except ValueError:
+        return False
