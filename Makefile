@@ -38,7 +38,7 @@ test: lint types ## lint, types, and all tests but the slow ones; catalogs and s
 	$(RUN) -m pytest tests -m "not slow" -n $(JOBS) --dist loadgroup -q $(ARGS)
 
 test-all: lint types ## lint, types, and every test on every catalog and store
-	$(RUN) -m pytest tests --matrix star -n $(JOBS) --dist loadgroup -q $(ARGS)
+	$(RUN) -m pytest tests --matrix star --hypothesis-profile thorough -n $(JOBS) --dist loadgroup -q $(ARGS)
 
 lint: $(STAMP) ## ruff (rules and format) and the import rules of the rooms
 	$(BIN)/ruff check .

@@ -30,8 +30,8 @@ from parqlake.engines.arrow.merge_source import MergeSource, SourcePart, warn_of
 
 _SOURCE_SHARE = 4
 _OUTPUT_SHARE = 8
-_MAX_FILES = 2
-"""Written at a time, by two threads each."""
+_MAX_FILES = 4
+"""Written at a time; rows that change are few, so that reading and writing of one file overlap little."""
 
 
 def merge(
@@ -133,7 +133,7 @@ class _Merge:
         warn_of_duplicates(self._rule, self._source.duplicates, stacklevel + 1)
         seen: list[Codes] = [np.empty(0, dtype=np.int64)]
         # Moved rows of several files would meet in one place: those files are written one after the other.
-        files = 1 if self._rewriter.movable else max(1, min(_MAX_FILES, (os.cpu_count() or 1) // 2))
+        files = 1 if self._rewriter.movable else min(_MAX_FILES, os.cpu_count() or 1)
         self._rewrite(match_in_memory(part, candidates, self._reader, self._rule, seen), at_a_time=files)
         self._insert(part, np.concatenate(seen))
 
