@@ -14,6 +14,7 @@ from parqlake.testing.backends import LakePlace
 KILLS = 20
 
 
+@pytest.mark.parametrize("shared_place", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.parametrize("engine", ["pyarrow", pytest.param("duckdb", marks=pytest.mark.slow)])
 def test_killing_a_writer_at_random_moments_leaves_whole_versions(
     shared_place: LakePlace, start_writer: Start, engine: str

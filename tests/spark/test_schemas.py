@@ -48,6 +48,7 @@ def rows(table: Any, *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in found]
 
 
+@pytest.mark.slow  # merges of frames, and of old files, are in the conformance suite too, each by itself
 def test_frames_are_merged_and_old_files_read(spark: Any, lake: Lake) -> None:
     table = lake.create_table("s.t", pa.schema([("id", pa.int64()), ("n", pa.int32())]), checks={"small": "n < 9"})
     table.append(pa.table({"id": [1], "n": [1]}, table.schema()))
