@@ -12,6 +12,7 @@ from datasets_support import fill, overwrite, rows
 
 from parqlake.core.errors import InvalidOptionError, UnsafePathError
 from parqlake.core.maintenance.collect import is_data_path
+from parqlake.datasets.journal import work_folder
 from parqlake.datasets.place import Place
 from parqlake.storage_options import AwsStorageOptions, LocalStorageOptions
 
@@ -99,7 +100,7 @@ def test_wrong_values_are_named(tmp_path: Path) -> None:
         (".a.parquet", False),
         ("_a.parquet", False),
         ("_delta_log/a.parquet", False),
-        (".parqlake/work/1/a.parquet", False),
+        (f"{work_folder('1')}/a.parquet", False),
         ("p=1/.x/a.parquet", False),
     ],
 )

@@ -34,6 +34,7 @@ from datasets_support import (
 
 from parqlake.core.errors import ParqlakeError, StoreReadOnlyError, UnknownOutcomeError
 from parqlake.datasets import recover
+from parqlake.datasets.journal import journal_path, work_folder
 from parqlake.datasets.place import Place
 from parqlake.datasets.recovery import recover_before_reading, recover_place
 
@@ -233,7 +234,7 @@ def test_recover_says_what_it_did(place: Place, tmp_path: Path) -> None:
         recover(place.url, filesystem=place.filesystem)
     fill(place, OLD)
     assert not recover(place.url, filesystem=place.filesystem)
-    place.store.write_bytes(".parqlake/work/018f/000000.staged", b"x")
+    place.store.write_bytes(f"{work_folder('018f')}/000000.staged", b"x")
     found = recover(place.url, filesystem=place.filesystem)
     assert found.rolled_back == ("018f",)
     assert found.rolled_forward == found.at_work == ()
@@ -270,15 +271,16 @@ def test_a_reader_without_the_right_to_write() -> None:
         Path(top).chmod(0o755)
         root = Path(top) / "data"
         place = Place(root)
-        fill(place, {**OLD, ".parqlake/work/018f/0.staged": b"new"})
+        staged = f"{work_folder('018f')}/0.staged"
+        fill(place, {**OLD, staged: b"new"})
         for folder in [root, *root.rglob("*")]:
             folder.chmod(0o555)
         with _unprivileged():
             assert not recover_before_reading(place)  # what was only staged does not matter to readers
             assert rows(place) == before
-        journal = root / ".parqlake/work/018f/journal"
+        journal = root / journal_path("018f")
         journal.parent.chmod(0o755)
-        addition = {"staged": ".parqlake/work/018f/0.staged", "final": "x.parquet", "size_bytes": 3, "replaces": False}
+        addition = {"staged": staged, "final": "x.parquet", "size_bytes": 3, "replaces": False}
         journal.write_text(json.dumps({"format": 1, "add": [addition], "remove": []}))
         journal.parent.chmod(0o555)
         with _unprivileged(), pytest.raises(StoreReadOnlyError, match="interrupted half way"):

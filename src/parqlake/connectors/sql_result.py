@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from parqlake.connectors.polars_frames import frame_of
-from parqlake.core.errors import MissingExtraError
+from parqlake.table.scan import pandas_frame
 
 
 class RunningQuery(Protocol):
@@ -55,11 +55,7 @@ class SqlResult:
 
     def to_pandas(self, **options: Any) -> Any:
         """All rows as a pandas frame; options go to `pyarrow.Table.to_pandas`."""
-        table = self.to_arrow()
-        try:
-            return table.to_pandas(**options)
-        except ImportError as error:
-            raise MissingExtraError("pandas", "pandas") from error
+        return pandas_frame(self.to_arrow(), options)
 
     def to_polars(self) -> Any:
         """All rows as a Polars data frame."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
@@ -148,11 +148,7 @@ class Scan(HandingOver):
 
     def to_pandas(self, **options: Any) -> Any:
         """All rows as a pandas frame; options go to `pyarrow.Table.to_pandas`."""
-        table = self.to_arrow()
-        try:
-            return table.to_pandas(**options)
-        except ImportError as error:
-            raise MissingExtraError("pandas", "pandas") from error
+        return pandas_frame(self.to_arrow(), options)
 
     def to_spark(self, spark: Any = None) -> Any:
         """The rows as a Spark data frame: files pruned by the catalog, rows read by Spark's own reader.
@@ -290,6 +286,14 @@ class Scan(HandingOver):
         self._guard.check()
         batches = self._guard.stream(self._context.reader.batches(plan, self._context.store))
         return sum(batch.num_rows for batch in batches)
+
+
+def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> Any:
+    """The rows as a pandas frame; options go to `pyarrow.Table.to_pandas`."""
+    try:
+        return table.to_pandas(**options)
+    except ImportError as error:
+        raise MissingExtraError("pandas", "pandas") from error
 
 
 def check_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[str, ...] | None:
