@@ -27,6 +27,7 @@ from parqlake.engines.spark.reports import (
     take_back,
     unnamed,
 )
+from parqlake.engines.spark.settings import row_batches
 from parqlake.engines.spark.types import arrow_schema
 from parqlake.stores import FsspecStore
 
@@ -107,7 +108,7 @@ class _FrameTask:
 def _written(frame: Any, task: _FrameTask) -> list[str]:
     """Has executors write the frame; at least one file, so that columns are not forgotten."""
     plain = frame.toDF(*(f"c{number}" for number in range(len(task.schema))))  # names may hold what is syntax to Spark
-    records, error = collect(plain.mapInArrow(task, REPORT_SCHEMA))
+    records, error = collect(plain.mapInArrow(task, REPORT_SCHEMA), row_batches(frame.sparkSession, task.schema))
     paths = [record["path"] for record in records]
     if error is not None:
         take_back(task.store, paths)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from parqlake.core.errors import InvalidOptionError, JavaMissingError, MissingExtraError
-from parqlake.engines.spark.settings import SAME_ROWS
+from parqlake.engines.spark.settings import SAME_ROWS, UNMEASURED_BATCHES
 
 OLDEST_JAVA = 17
 _LOOPBACK = "127.0.0.1"
@@ -78,7 +78,7 @@ def defaults(master: str, memory: str | None) -> dict[str, str]:
         "spark.pyspark.driver.python": sys.executable,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        **UNMEASURED_BATCHES,
         "spark.sql.execution.arrow.useLargeVarTypes": "true",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.ui.showConsoleProgress": "false",
@@ -98,8 +98,8 @@ def defaults(master: str, memory: str | None) -> dict[str, str]:
     return settings
 
 
-def check_java() -> None:
-    """Raises `JavaMissingError` unless a Java runtime that Spark can use is found."""
+def check_java() -> int | None:
+    """Raises `JavaMissingError` unless a Java runtime that Spark can use is found; returns its version, if it tells."""
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     advice = (
@@ -117,6 +117,7 @@ def check_java() -> None:
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if found is not None and int(found.group(1)) < OLDEST_JAVA:
         raise JavaMissingError(f"{program} is Java {found.group(1)}. {advice}")
+    return None if found is None else int(found.group(1))
 
 
 def _with_retries(master: str) -> str:

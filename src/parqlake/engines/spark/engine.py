@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from parqlake.core.wire import decode
 from parqlake.engines.arrow import PyArrowEngine
 from parqlake.engines.arrow.described_file import DescribedFile
 from parqlake.engines.spark.changing import ChangeTask
-from parqlake.engines.spark.settings import SAME_ROWS, settings
+from parqlake.engines.spark.settings import SAME_ROWS, row_batches, settings
 from parqlake.engines.spark.tasks import RECORD_SCHEMA, RewriteTask, WriteTask, take_away
 from parqlake.engines.spark.types import arrow_schema, check_spark_types
 
@@ -82,7 +82,8 @@ class SparkEngine:
         if by:
             frame = frame.hint("rebalance", *by)
         task = WriteTask(replace(spec, file_visitor=None), store, tuple(checks), names)
-        return self._collected(frame.mapInArrow(task, RECORD_SCHEMA), spec, store)
+        batches = row_batches(frame.sparkSession, spec.schema)
+        return self._collected(frame.mapInArrow(task, RECORD_SCHEMA), spec, store, batches)
 
     def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
         """Reads and writes files as tasks over groups of files; no row enters the JVM."""
@@ -141,8 +142,10 @@ class SparkEngine:
         numbers = self._spark.range(0, len(task.groups), 1, len(task.groups))
         return self._collected(numbers.mapInArrow(task, RECORD_SCHEMA), spec, store)
 
-    def _collected(self, records: Any, spec: WriteSpec, store: Store) -> list[DataFile]:
-        with settings(records.sparkSession, SAME_ROWS):
+    def _collected(
+        self, records: Any, spec: WriteSpec, store: Store, batches: Mapping[str, str] | None = None
+    ) -> list[DataFile]:
+        with settings(records.sparkSession, SAME_ROWS | dict(batches or {})):
             rows = records.collect()
         files = [decode(row["file"]) for row in rows if row["file"] is not None]
         if spec.file_visitor is not None:

@@ -16,7 +16,7 @@ from parqlake.engines.arrow.merge_files import Candidate, TargetReader, reading
 from parqlake.engines.arrow.merge_source import Bounds, KeyBounds, bounded, checked, checked_for_clauses
 from parqlake.engines.spark.packing import SMALL_BATCHES, Packer
 from parqlake.engines.spark.reports import error_of
-from parqlake.engines.spark.settings import SAME_ROWS, settings
+from parqlake.engines.spark.settings import SAME_ROWS, row_batches, settings
 from parqlake.engines.spark.tasks import FINAL
 
 _SOURCE = "place long, count long, size long, bounds binary, rows binary, error string, message string"
@@ -110,7 +110,7 @@ def _kept(packs: Any, rule: MergeRule, schema: pa.Schema, *, is_ordered: bool) -
     kept = packs.persist()
     try:
         own = _bounds_rule(rule, schema)
-        with settings(kept.sparkSession, SAME_ROWS):
+        with settings(kept.sparkSession, SAME_ROWS | row_batches(kept.sparkSession, schema)):
             found = kept.drop("place", "rows").mapInArrow(_SummaryTask(own, schema), _SUMMARY).collect()
         bounds = KeyBounds(own)
         for row in found:

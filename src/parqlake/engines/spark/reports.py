@@ -44,9 +44,14 @@ def reported(work: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[pa.Rec
         yield pa.RecordBatch.from_arrays(columns, names=["record", "error", "message"])
 
 
-def collect(frame: Any) -> tuple[list[Record], errors.ParqlakeError | None]:
-    """Runs the tasks; returns their records, and the first error among them if there is one."""
-    with settings(frame.sparkSession, SAME_ROWS | SMALL_BATCHES):
+def collect(
+    frame: Any, batches: Mapping[str, str] = SMALL_BATCHES
+) -> tuple[list[Record], errors.ParqlakeError | None]:
+    """Runs the tasks; returns their records, and the first error among them if there is one.
+
+    What reaches the tasks is packs, unless settings for batches of rows are given.
+    """
+    with settings(frame.sparkSession, SAME_ROWS | dict(batches)):
         rows = frame.collect()
     found = [json.loads(row["record"]) for row in rows if row["record"] is not None]
     return found, next((error_of(row) for row in rows if row["error"] is not None), None)
