@@ -9,7 +9,7 @@ SCALE ?= smoke
 BIN := .venv/bin
 RUN := $(BIN)/python
 STAMP := .venv/.installed
-BENCHMARKS := planning append spark_write spark_read datasets merge spark_merge compaction clustering
+BENCHMARKS := planning append spark_write spark_read datasets merge spark_merge compaction clustering explorer reads pipeline
 export PYTHONDONTWRITEBYTECODE ?= 1
 
 # An environment that was made in another folder (a moved or copied checkout) is made again.
@@ -35,9 +35,11 @@ tour: $(STAMP) ## the same lake without Java: races and kills writers in ./tour-
 	$(RUN) examples/tour.py
 
 test: lint types ## lint, types, and all tests but the slow ones; catalogs and stores take turns
+	@sh scripts/chromium.sh --quiet
 	$(RUN) -m pytest tests -m "not slow" -n $(JOBS) --dist loadgroup -q $(ARGS)
 
 test-all: lint types ## lint, types, and every test on every catalog and store
+	@sh scripts/chromium.sh --quiet
 	$(RUN) -m pytest tests --matrix star --hypothesis-profile thorough -n $(JOBS) --dist loadgroup -q $(ARGS)
 
 lint: $(STAMP) ## ruff (rules and format) and the import rules of the rooms

@@ -3,6 +3,9 @@
     python benchmarks/planning.py                 # 1M row groups, SQLite and PostgreSQL
     python benchmarks/planning.py --smoke         # 100k row groups
 
+Then tables of other shapes: 10,000 partitions of one file each, 500 columns, and one commit for each of 900 files,
+which are as many segments. A plan should cost there what it costs elsewhere.
+
 The table's statistics are committed as a writer would, in commits of 16,384 row groups, without Parquet files behind
 them: what is measured is the catalog. Cold means a new connection with empty caches in a new lake handle; the operating
 system's cache is warm. Times are medians; the cost of one fsync on the same disk stands beside the commit times.
@@ -40,36 +43,45 @@ FILES_PER_COMMIT = 1638
 OFFSET = np.uint64(2**63)
 
 
-def schema() -> pa.Schema:
+def schema(columns: int = COLUMNS) -> pa.Schema:
     fields = [("clustered", pa.int64()), ("random", pa.int64()), ("text", pa.string()), ("price", pa.float64())]
-    return pa.schema(fields + [(f"c{n}", pa.int64()) for n in range(COLUMNS - len(fields))])
+    return pa.schema(fields + [(f"c{n}", pa.int64()) for n in range(columns - len(fields))])
 
 
 def data_files(
-    count: int, start: int, rng: np.random.Generator, groups_per_file: int = GROUPS_PER_FILE
+    count: int,
+    start: int,
+    rng: np.random.Generator,
+    groups_per_file: int = GROUPS_PER_FILE,
+    *,
+    columns: int = COLUMNS,
+    partitioned: bool = False,
 ) -> list[DataFile]:
     """Descriptions of files as an engine would return them; `clustered` rises from file to file."""
     groups = count * groups_per_file
     first = (start * groups_per_file + np.arange(groups)) * ROWS_PER_GROUP
-    lows = rng.integers(0, 2**40, (COLUMNS, groups))
-    highs = lows + rng.integers(0, 2**20, (COLUMNS, groups))
+    lows = rng.integers(0, 2**40, (columns, groups))
+    highs = lows + rng.integers(0, 2**20, (columns, groups))
     lows[0], highs[0] = first, first + ROWS_PER_GROUP - 1
     low_keys, high_keys = lows.astype(np.uint64) + OFFSET, highs.astype(np.uint64) + OFFSET
     files = []
     for number in range(count):
         cut = slice(number * groups_per_file, (number + 1) * groups_per_file)
         nulls = np.zeros(groups_per_file, dtype=np.int64)
-        columns = []
-        for column in range(COLUMNS):
+        statistics_: list[ColumnStatistics] = []
+        partition = {"text": f"part-{start + number:06d}"} if partitioned else {}
+        for column in range(columns):
             mins: object = low_keys[column, cut]
             maxs: object = high_keys[column, cut]
-            if column == 2:
+            if column == 2 and partitioned:
+                mins = maxs = [partition["text"].encode()] * groups_per_file
+            elif column == 2:
                 mins = [b"customer-%012d" % value for value in lows[column, cut]]
                 maxs = [b"customer-%012d" % value for value in highs[column, cut]]
             elif column == 3:
                 mins = np.array([double_key(value / 100) for value in lows[column, cut]], dtype=np.uint64)
                 maxs = np.array([double_key(value / 100) for value in highs[column, cut]], dtype=np.uint64)
-            columns.append(ColumnStatistics(column + 1, mins, maxs, nulls))  # type: ignore[arg-type]
+            statistics_.append(ColumnStatistics(column + 1, mins, maxs, nulls))  # type: ignore[arg-type]
         files.append(
             DataFile(
                 path=f"part-019a8c5e-0000-7000-8000-{start + number:012x}.parquet",
@@ -78,7 +90,8 @@ def data_files(
                 row_group_rows=np.full(groups_per_file, ROWS_PER_GROUP),
                 row_group_bytes=np.full(groups_per_file, 6 << 20),
                 row_group_offsets=np.arange(groups_per_file) * (6 << 20) + 4,
-                statistics=tuple(columns),
+                partition=partition,
+                statistics=tuple(statistics_),
             )
         )
     return files
@@ -191,6 +204,45 @@ def measure(kind: str, catalog: str, folder: Path, row_groups: int, report: Repo
         report.add(kind, "plan: point from SQL text, warm", median_ms(lambda: handle.scan(text).plan, 50), "ms")
 
 
+def measure_shapes(kind: str, catalog: str, folder: Path, report: Report) -> None:
+    """Many partitions, many columns, many segments."""
+    root, rng = str(folder / "shapes"), np.random.default_rng(8)
+    middle = 450 * ROWS_PER_GROUP + 5
+    with parqlake.connect(root, catalog=catalog) as lake:
+        parts = lake.create_table("shapes.partitions", schema(), partition_by=["text"])
+        took, _ = commit(parts, data_files(10_000, 0, rng, 1, partitioned=True))
+        report.add(kind, "commit of 10,000 partitions", took, "s")
+        wide = lake.create_table("shapes.columns", schema(500))
+        took, _ = commit(wide, data_files(1_000, 0, rng, 1, columns=500))
+        report.add(kind, "commit of 1,000 files × 500 columns", took, "s")
+        many = lake.create_table("shapes.segments", schema())
+        taken = [commit(many, files)[0] for files in (data_files(1, n, rng, 1) for n in range(900))]
+        late = statistics.median(taken[-100:]) / statistics.median(taken[:100])
+        report.add(
+            kind,
+            "commit of the 900th file",
+            statistics.median(taken[-100:]) * 1000,
+            "ms",
+            note=f"{late:.2f}× the first",
+        )
+    cases = {
+        "partitions": ("one of 10,000 partitions", [("text", "=", "part-005000")]),
+        "columns": ("point, 500 columns", [("clustered", "=", middle)]),
+        "segments": ("point, 900 segments", [("clustered", "=", middle)]),
+    }
+    for table, (name, where) in cases.items():
+        cold = []
+        for _ in range(5):
+            with parqlake.connect(root, catalog=catalog) as lake:
+                handle = lake.table(f"shapes.{table}")
+                cold.append(median_ms(lambda h=handle, w=where: h.scan(w).plan, 1))  # type: ignore[misc]
+        with parqlake.connect(root, catalog=catalog) as lake:
+            handle = lake.table(f"shapes.{table}")
+            files = len(handle.scan(where).plan.files)
+            warm = median_ms(lambda h=handle, w=where: h.scan(w).plan, 50)  # type: ignore[misc]
+        report.add(kind, f"plan: {name}", statistics.median(cold), "ms cold", note=f"{warm:.2f} ms warm, {files} files")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="100,000 row groups instead of 1,000,000")
@@ -203,10 +255,12 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (folder / "sqlite").mkdir()
         measure("SQLite", f"sqlite:///{folder / 'sqlite' / 'catalog.sqlite'}", folder / "sqlite", row_groups, report)
+        measure_shapes("SQLite", f"sqlite:///{folder / 'sqlite' / 'shapes.sqlite'}", folder / "sqlite", report)
         (folder / "postgres").mkdir()
         try:
             server = stack.enter_context(start_postgres())
             measure("PostgreSQL", server.dsn("bench"), folder / "postgres", row_groups, report)
+            measure_shapes("PostgreSQL", server.dsn("shapes"), folder / "postgres", report)
         except PostgresUnavailableError as error:
             report.skip("PostgreSQL", str(error))
     report.show(arguments.json)

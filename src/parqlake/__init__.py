@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from parqlake.connectors.sql_result import SqlResult
     from parqlake.core import errors
     from parqlake.core.errors import ParqlakeError
+    from parqlake.core.lineage import Lineage
     from parqlake.core.maintenance.health import HealthFinding
     from parqlake.core.ports import WrittenFile
+    from parqlake.core.records_port import ABSENT, ANY, Record
+    from parqlake.core.runs import RunInput, RunOutput, RunRecord, RunStatus
     from parqlake.lost_catalog import rebuild
     from parqlake.table.clustering import Clustering
     from parqlake.table.exporting import ExportResult
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from parqlake.wiring import connect
 
 __all__ = [
+    "ABSENT",
+    "ANY",
     "Clustering",
     "DeleteResult",
     "ExportResult",
@@ -41,11 +46,17 @@ __all__ = [
     "Lake",
     "LakeHealth",
     "LakeMaintained",
+    "Lineage",
     "Maintained",
     "MergeBuilder",
     "MergeResult",
     "ParqlakeError",
     "Progress",
+    "Record",
+    "RunInput",
+    "RunOutput",
+    "RunRecord",
+    "RunStatus",
     "Scan",
     "SqlResult",
     "Table",
@@ -61,6 +72,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ABSENT": "parqlake.core.records_port",
+    "ANY": "parqlake.core.records_port",
     "Clustering": "parqlake.table.clustering",
     "DeleteResult": "parqlake.table.result",
     "ExportResult": "parqlake.table.exporting",
@@ -70,11 +83,17 @@ _HOMES = {
     "Lake": "parqlake.table.lake",
     "LakeHealth": "parqlake.table.health",
     "LakeMaintained": "parqlake.table.maintained",
+    "Lineage": "parqlake.core.lineage",
     "Maintained": "parqlake.table.maintained",
     "MergeBuilder": "parqlake.table.merge_builder",
     "MergeResult": "parqlake.table.result",
     "ParqlakeError": "parqlake.core.errors",
     "Progress": "parqlake.table.progress",
+    "Record": "parqlake.core.records_port",
+    "RunInput": "parqlake.core.runs",
+    "RunOutput": "parqlake.core.runs",
+    "RunRecord": "parqlake.core.runs",
+    "RunStatus": "parqlake.core.runs",
     "Scan": "parqlake.table.scan",
     "SqlResult": "parqlake.connectors.sql_result",
     "Table": "parqlake.table.table",

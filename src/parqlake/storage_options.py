@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
-import fsspec
-
 from parqlake.core.errors import InvalidOptionError, MissingExtraError, suggestion
+from parqlake.storage_translations import duckdb_options, object_store_options, pyarrow_options
 from parqlake.stores.paths import shown_url
+from parqlake.stores.spellings import fsspec_arguments, spelled, spellings
 
 _HIDDEN = "***"
 _ADDRESSES = {"endpoint_url"}
@@ -30,8 +30,6 @@ class StorageOptions:
     """The protocols of addresses that the options are for; the first is the usual one."""
     secrets: ClassVar[frozenset[str]] = frozenset()
     """Fields that are never shown."""
-    other_names: ClassVar[Mapping[str, str]] = {}
-    """Further names that `from_dict` takes, with the field that each stands for."""
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The environment variables that `from_env` looks into for a field; the first that is set wins."""
     package: ClassVar[tuple[str, str]] = ("fsspec", "all")
@@ -87,17 +85,54 @@ class StorageOptions:
             MissingExtraError: the package for it is not installed.
             InvalidOptionError: the package refuses the options.
         """
+        import fsspec  # 0.1 s of every start, and a local folder needs it not
+
         try:
-            return fsspec.filesystem(self.protocol, **self._arguments())
+            return fsspec.filesystem(self.protocol, **self.to_fsspec())
         except ImportError as error:
             raise MissingExtraError(*self.package) from error
         except (TypeError, ValueError):  # the cause may quote the options, and so secrets
             given = ", ".join(self._given()) or "none"
             raise InvalidOptionError(f"the {self.protocol} file system refuses the options given: {given}") from None
 
-    def _arguments(self) -> dict[str, Any]:
-        """What the fsspec file system takes."""
+    def to_fsspec(self) -> dict[str, Any]:
+        """What the fsspec file system takes, secrets in the clear."""
+        return self._fields() if self.protocol == "file" else fsspec_arguments(self.protocol, self._fields())
+
+    def to_object_store(self) -> dict[str, str]:
+        """What object_store takes, secrets in the clear: for Polars, deltalake and obstore.
+
+        Example:
+            >>> AwsStorageOptions(region="eu-west-1", endpoint_url="http://localhost:9000").to_object_store()
+            {'aws_region': 'eu-west-1', 'aws_endpoint': 'http://localhost:9000', 'aws_allow_http': 'true'}
+        """
+        return object_store_options(self._remote(), self._fields())
+
+    def to_pyarrow(self) -> dict[str, Any]:
+        """What the file system of `pyarrow.fs` takes, secrets in the clear.
+
+        Example:
+            >>> AwsStorageOptions(region="eu-west-1", endpoint_url="http://localhost:9000").to_pyarrow()
+            {'region': 'eu-west-1', 'scheme': 'http', 'endpoint_override': 'localhost:9000'}
+        """
+        return pyarrow_options(self._remote(), self._fields())
+
+    def to_duckdb(self) -> dict[str, Any]:
+        """The parameters of DuckDB's `CREATE SECRET`, secrets in the clear.
+
+        Example:
+            >>> AwsStorageOptions(region="eu-west-1", endpoint_url="http://localhost:9000").to_duckdb()
+            {'type': 's3', 'endpoint': 'localhost:9000', 'use_ssl': False, 'region': 'eu-west-1'}
+        """
+        return duckdb_options(self._remote(), self._fields())
+
+    def _fields(self) -> dict[str, Any]:
         return {name: value for name, value in self.to_dict(with_secrets=True).items() if name != "protocol"}
+
+    def _remote(self) -> str:
+        if self.protocol == "file":
+            raise InvalidOptionError("a local folder needs no storage options; leave them out")
+        return self.protocol
 
     def _check(self) -> None:
         """Raises for fields that contradict one another."""
@@ -152,16 +187,6 @@ class AwsStorageOptions(StorageOptions):
 
     protocols: ClassVar[tuple[str, ...]] = ("s3", "s3a")
     secrets: ClassVar[frozenset[str]] = frozenset({"key", "secret", "token"})
-    other_names: ClassVar[Mapping[str, str]] = {
-        "access_key_id": "key",
-        "aws_access_key_id": "key",
-        "secret_access_key": "secret",
-        "aws_secret_access_key": "secret",
-        "session_token": "token",
-        "aws_session_token": "token",
-        "region_name": "region",
-        "endpoint": "endpoint_url",
-    }
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "key": ("AWS_ACCESS_KEY_ID",),
         "secret": ("AWS_SECRET_ACCESS_KEY",),
@@ -199,15 +224,6 @@ class AwsStorageOptions(StorageOptions):
         if "key" in found:  # as in Amazon's own client, keys in the environment win over a profile named there
             found.pop("profile", None)
         return found
-
-    def _arguments(self) -> dict[str, Any]:
-        arguments = StorageOptions._arguments(self)
-        region, path_style = arguments.pop("region", None), arguments.pop("path_style", False)
-        if region:
-            arguments["client_kwargs"] = {"region_name": region}
-        if path_style:
-            arguments["config_kwargs"] = {"s3": {"addressing_style": "path"}}
-        return arguments
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -251,7 +267,6 @@ class GcsStorageOptions(StorageOptions):
 
     protocols: ClassVar[tuple[str, ...]] = ("gs", "gcs")
     secrets: ClassVar[frozenset[str]] = frozenset({"token"})
-    other_names: ClassVar[Mapping[str, str]] = {"project_id": "project", "credentials": "token"}
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "project": ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT"),
         "token": ("GOOGLE_APPLICATION_CREDENTIALS",),
@@ -275,12 +290,6 @@ class GcsStorageOptions(StorageOptions):
     def _check(self) -> None:
         self._refuse_together("anon", "token")
 
-    def _arguments(self) -> dict[str, Any]:
-        arguments = StorageOptions._arguments(self)
-        if arguments.pop("anon", False):
-            arguments["token"] = "anon"  # noqa: S105  gcsfs's word for none
-        return arguments
-
 
 _CLASSES: tuple[type[StorageOptions], ...] = (
     LocalStorageOptions,
@@ -294,6 +303,8 @@ _BY_PROTOCOL = {protocol: kind for kind in _CLASSES for protocol in kind.protoco
 def from_dict(options: Mapping[str, Any]) -> StorageOptions:
     """Makes storage options from a mapping with `protocol` and the fields of the class that it stands for.
 
+    The spellings of s3fs, object_store, PyArrow and DuckDB are understood as well; see `parqlake.stores.spellings`.
+
     Raises:
         InvalidOptionError: no or an unknown protocol, an unknown field, or a wrong value. No value that could be
             secret is shown.
@@ -306,17 +317,17 @@ def from_dict(options: Mapping[str, Any]) -> StorageOptions:
         raise InvalidOptionError(f"storage options are a {type(options).__name__}; give a mapping with a protocol")
     kind = _kind(options.get("protocol"))
     names = [option.name for option in fields(kind)]  # type: ignore[arg-type]
-    taken: dict[str, Any] = {}
-    for given, value in options.items():
-        if given == "protocol":
-            continue
-        name = kind.other_names.get(given, given)
-        if name not in names:
-            hint = suggestion(str(given), [*names, *kind.other_names])
-            raise InvalidOptionError(f'{kind.__name__} takes no "{given}";{hint} fields: {", ".join(names)}')
-        if name in taken:
-            raise InvalidOptionError(f'{kind.__name__}: {name} is given twice, once as "{given}"; give it once')
-        taken[name] = value
+    given = {name: value for name, value in options.items() if name != "protocol"}
+    if kind is LocalStorageOptions:
+        taken, unknown = {n: v for n, v in given.items() if n in names}, [n for n in given if n not in names]
+    else:
+        taken, rest = spelled(kind.protocols[0], given)
+        unknown = list(rest)
+    for name in unknown:
+        known = names if kind is LocalStorageOptions else [*names, *spellings(kind.protocols[0])]
+        raise InvalidOptionError(
+            f'{kind.__name__} takes no "{name}";{suggestion(str(name), known)} fields: {", ".join(names)}'
+        )
     return kind(**taken)
 
 

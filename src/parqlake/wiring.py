@@ -51,12 +51,13 @@ def connect(
         catalog: the catalog's address: `sqlite:///path`, `duckdb:///path` or `postgresql://…`. A lake in a local
             folder has a SQLite catalog inside it if none is given.
         storage_options: what the store needs to know, such as credentials; never stored or shown. One of
-            `parqlake.storage_options`, such as `AwsStorageOptions`, or a mapping of what the fsspec file system takes.
+            `parqlake.storage_options`, such as `AwsStorageOptions`, or a mapping in the spelling of fsspec,
+            object_store (Polars, deltalake), PyArrow or DuckDB.
         engine: who carries writes out unless a call says otherwise: `"pyarrow"`, `"duckdb"`, or an engine object.
         create: False refuses to create a lake where there is none.
         progress: who is told of long work: a function that takes a `parqlake.Progress`, or False for nobody. If left
-            out, a bar is shown where stderr is a terminal and rich is installed (`parqlake[ui]`), but not in CI jobs
-            and not with `PARQLAKE_PROGRESS=0` in the environment.
+            out, a bar is shown where stderr is a terminal, but not in CI jobs and not with `PARQLAKE_PROGRESS=0` in the
+            environment.
 
     Raises:
         LakeNotFoundError: there is no lake, and `create` is False.
@@ -128,6 +129,11 @@ def connector(name: str) -> Callable[..., Any]:
         from parqlake.spark.session import session
 
         return lambda plan, store, spark: to_spark(plan, store, session() if spark is None else spark)
+    if name == "spark_changes":
+        from parqlake.spark.changes import to_spark_changes
+        from parqlake.spark.session import session
+
+        return lambda plan, store, spark: to_spark_changes(plan, store, session() if spark is None else spark)
     if name == "duckdb":
         from parqlake.connectors.duckdb_views import to_duckdb
 

@@ -143,28 +143,33 @@ def test_a_crash_leaves_nothing_of_the_commit(url: str, opened: Open) -> None:
     assert catalog.abort_transaction(txn)
 
 
-def test_a_catalog_of_format_1_is_brought_up_to_date(url: str, opened: Open) -> None:
-    """Format 2 added tables and changed none: without them a catalog is one of format 1."""
+@pytest.mark.parametrize("old", [1, 3])
+def test_a_catalog_of_an_older_format_is_brought_up_to_date(url: str, opened: Open, old: int) -> None:
+    """Later formats added tables and changed none: without them a catalog is one of an older one."""
     first = open_catalog(url)
     identity, lab = first.lake_id, Lab(first)
     table, version = lab.table.table_id, lab.change([id_file()]).version
     first.close()
-    for name in ("past_snapshot", "retention", "reader_lease"):
+    second = ("past_snapshot", "retention", "reader_lease") if old == 1 else ()
+    third = ("record_scope", "lake_record") if old < 3 else ()
+    for name in (*second, *third, "footer"):
         raw(url, f"DROP TABLE {name}")
-    raw(url, "DELETE FROM migration WHERE number = 2")
-    raw(url, "UPDATE lake SET format_version = 1")
-    second = opened(url)
-    assert (second.lake_id, second.is_new) == (identity, False)
-    with second.read() as reader:
+    raw(url, f"DELETE FROM migration WHERE number > {old}")
+    raw(url, f"UPDATE lake SET format_version = {old}")
+    upgraded = opened(url)
+    assert (upgraded.lake_id, upgraded.is_new) == (identity, False)
+    with upgraded.read() as reader:
         assert reader.kept_versions(table) == [version]
         assert reader.expired_snapshots(table) == []
         assert reader.forgotten_until(table) == 0
+        assert reader.record_scopes() == []
+        assert reader.footers(table, [1]) == {}
 
 
 def test_a_newer_format_is_refused(url: str) -> None:
     open_catalog(url).close()
     raw(url, "UPDATE lake SET format_version = 99")
-    with pytest.raises(CatalogVersionError, match=r"format 99.*up to 2.*upgrade parqlake"):
+    with pytest.raises(CatalogVersionError, match=r"format 99.*up to 4.*upgrade parqlake"):
         open_catalog(url)
 
 

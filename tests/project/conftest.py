@@ -51,11 +51,11 @@ def project_files(root: Path) -> list[Path]:
 def run_python(root: Path) -> Run:
     """Runs the interpreter with the arguments given, and returns what it printed; fails if it does."""
 
-    def run(*arguments: str, cwd: Path = root) -> str:
+    def run(*arguments: str, cwd: Path = root, timeout: int = 120) -> str:
         command = [sys.executable, *arguments]
         environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
         done = subprocess.run(
-            command, cwd=cwd, env=environment, check=False, capture_output=True, text=True, timeout=120
+            command, cwd=cwd, env=environment, check=False, capture_output=True, text=True, timeout=timeout
         )
         if done.returncode:
             pytest.fail(f"{' '.join(arguments)}:\n{done.stdout}{done.stderr}", pytrace=False)

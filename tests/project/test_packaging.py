@@ -28,6 +28,9 @@ def test_wheel_is_typed_and_holds_every_module(wheel: Path, root: Path) -> None:
     assert "parqlake/py.typed" in names
     sources = {path.relative_to(root / "src").as_posix() for path in (root / "src").rglob("*.py")}
     assert sources - names == set()
+    pages = [path for folder in ("templates", "static") for path in (root / "src/parqlake/ui" / folder).iterdir()]
+    assert {path.relative_to(root / "src").as_posix() for path in pages} - names == set()
+    assert len(pages) > 20
 
 
 def test_wheel_holds_nothing_else(wheel: Path) -> None:
@@ -58,7 +61,7 @@ def test_ci_runs_make_test(root: Path) -> None:
     assert subprocess.run(["bash", "-n", str(script)], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["setup.sh", "constraints.sh"])
+@pytest.mark.parametrize("name", ["setup.sh", "constraints.sh", "chromium.sh"])
 def test_scripts_are_valid_sh(root: Path, name: str) -> None:
     assert subprocess.run(["sh", "-n", str(root / "scripts" / name)], check=False).returncode == 0
 

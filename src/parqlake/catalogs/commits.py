@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from parqlake.catalogs.dialect import Row, Session
+from parqlake.catalogs.footers import copy_footers, store_footers
 from parqlake.catalogs.merging import load_pieces, merge_small_segments
 from parqlake.catalogs.rows import FILE_COLUMNS, checked_text, json_text, snapshot_row
 from parqlake.catalogs.segments import Piece, piece_of
@@ -119,6 +120,7 @@ def write_snapshot(
     session.insert(
         FILE, [_file_row(new.table_id, file, schema_id, version, segment_of[file.file_id]) for file in added]
     )
+    store_footers(session, new.table_id, {i: file.footer for i, file in enumerate(new.add, new.base.next_file)})
     if small > merge_segments_at:
         merge_small_segments(session, new.table_id)
     return snapshot
@@ -153,6 +155,7 @@ def _restored(session: Session, new: NewSnapshot) -> tuple[list[_NewFile], list[
         _, path, size_bytes, row_count, row_group_count, partition, schema_id, segment_id = stored[old_id]
         files.append(_NewFile(file_id, path, size_bytes, row_count, row_group_count, partition, schema_id))
         places.setdefault(segment_id, {})[old_id] = file_id
+    copy_footers(session, new.table_id, {old: new_id for moved in places.values() for old, new_id in moved.items()})
     return files, load_pieces(session, new.table_id, places)
 
 

@@ -1,7 +1,7 @@
 """What the three databases have to say for themselves: how to connect, begin, insert, and what an error means.
 
-The rest of this room writes one SQL with `?` marks and two words that dialects translate: `= ANY_OF(?)` (one bound
-list of ids) and `FOR UPDATE` (nothing, where a writer is alone anyway).
+The rest of this room writes one SQL with `?` marks and three words that dialects translate: `= ANY_OF(?)` (one bound
+list of ids), `= ANY_TEXT(?)` (one of texts) and `FOR UPDATE` (nothing, where a writer is alone anyway).
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ class Session(ABC):
             raise self._failed(error) from error
 
     @abstractmethod
-    def ids(self, values: Sequence[int]) -> object:
-        """The list of ids as it is bound to `= ANY_OF(?)`."""
+    def ids(self, values: Sequence[int] | Sequence[str]) -> object:
+        """The list of ids as it is bound to `= ANY_OF(?)`, or of texts, as to `= ANY_TEXT(?)`."""
 
     # ---- transactions
 

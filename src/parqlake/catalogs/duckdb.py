@@ -16,7 +16,7 @@ from parqlake.core.errors import CatalogError, CatalogUnavailableError, MissingE
 _MAGIC = b"DUCK"
 _MAGIC_OFFSET = 8
 _ROWS_AT_ONCE = 64
-_WORDS = {Kind.INTEGER: "BIGINT", Kind.TEXT: "VARCHAR", Kind.BLOB: "BLOB"}
+_WORDS = {Kind.INTEGER: "BIGINT", Kind.TEXT: "VARCHAR", Kind.BLOB: "BLOB", Kind.KEY: "VARCHAR"}
 
 
 class _Database:
@@ -46,7 +46,7 @@ class DuckdbSession(Session):
         self._duckdb = _import()
         self.driver_errors = self._duckdb.Error
 
-    def ids(self, values: Sequence[int]) -> object:
+    def ids(self, values: Sequence[int] | Sequence[str]) -> object:
         """The ids as a list."""
         return list(values)
 
@@ -240,7 +240,9 @@ def _import() -> Any:
 
 @functools.cache
 def _render(sql: str) -> str:
-    return sql.replace("= ANY_OF(?)", "IN (SELECT unnest(?::BIGINT[]))").replace("FOR UPDATE", "")
+    for word, kind in (("= ANY_OF(?)", Kind.INTEGER), ("= ANY_TEXT(?)", Kind.TEXT)):
+        sql = sql.replace(word, f"IN (SELECT unnest(?::{_WORDS[kind]}[]))")
+    return sql.replace("FOR UPDATE", "")
 
 
 @functools.cache

@@ -9,7 +9,15 @@ from datetime import UTC, datetime
 
 from parqlake._version import __version__
 from parqlake.catalogs.dialect import Dialect, Session, missing
-from parqlake.catalogs.tables import FIRST_TABLES, LAKE, MIGRATION, RETENTION_TABLES, Table
+from parqlake.catalogs.tables import (
+    FIRST_TABLES,
+    FOOTER_TABLES,
+    LAKE,
+    MIGRATION,
+    RECORD_TABLES,
+    RETENTION_TABLES,
+    Table,
+)
 from parqlake.core.errors import CatalogError, CatalogVersionError
 from parqlake.core.model import to_micros
 
@@ -36,7 +44,15 @@ def _retention(session: Session, dialect: Dialect) -> None:
     _create(session, dialect, RETENTION_TABLES)
 
 
-MIGRATIONS = (Migration(1, _first), Migration(2, _retention))
+def _records(session: Session, dialect: Dialect) -> None:
+    _create(session, dialect, RECORD_TABLES)
+
+
+def _footers(session: Session, dialect: Dialect) -> None:
+    _create(session, dialect, FOOTER_TABLES)
+
+
+MIGRATIONS = (Migration(1, _first), Migration(2, _retention), Migration(3, _records), Migration(4, _footers))
 FORMAT_VERSION = MIGRATIONS[-1].number
 _IDENTITY = LAKE.select("", "lake_id", "format_version")
 _RAISE_FORMAT = "UPDATE lake SET format_version = ?"

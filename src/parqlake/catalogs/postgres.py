@@ -15,8 +15,8 @@ from parqlake.core.errors import InvalidOptionError, MissingExtraError
 
 _COPY_ABOVE = 64
 _CONNECT_TIMEOUT = 10
-_WORDS = {Kind.INTEGER: "BIGINT", Kind.TEXT: "TEXT", Kind.BLOB: "BYTEA"}
-_COPY_TYPES = {Kind.INTEGER: "int8", Kind.TEXT: "text", Kind.BLOB: "bytea"}
+_WORDS = {Kind.INTEGER: "BIGINT", Kind.TEXT: "TEXT", Kind.BLOB: "BYTEA", Kind.KEY: 'TEXT COLLATE "C"'}
+_COPY_TYPES = {Kind.INTEGER: "int8", Kind.TEXT: "text", Kind.BLOB: "bytea", Kind.KEY: "text"}
 _SCHEMA_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _FAULTS = {
     "40001": Fault.BUSY,  # serialization_failure
@@ -52,7 +52,7 @@ class PostgresSession(Session):
         self.driver_errors = psycopg.Error
         self._in_transaction = psycopg.pq.TransactionStatus.INTRANS
 
-    def ids(self, values: Sequence[int]) -> object:
+    def ids(self, values: Sequence[int] | Sequence[str]) -> object:
         """The ids as a list, bound as one array."""
         return list(values)
 
@@ -249,7 +249,7 @@ def _import() -> Any:
 
 @functools.cache
 def _render(sql: str) -> str:
-    return sql.replace("= ANY_OF(?)", "= ANY(?)").replace("?", "%s")
+    return sql.replace("= ANY_OF(?)", "= ANY(?)").replace("= ANY_TEXT(?)", "= ANY(?)").replace("?", "%s")
 
 
 @functools.cache

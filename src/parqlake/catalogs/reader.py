@@ -11,7 +11,9 @@ import pyarrow as pa
 from parqlake.catalogs.cache import Cache
 from parqlake.catalogs.cover import Cover, read_cover, with_bounds
 from parqlake.catalogs.dialect import Session
+from parqlake.catalogs.footers import FooterReads
 from parqlake.catalogs.health import HealthReads
+from parqlake.catalogs.records import RecordReads
 from parqlake.catalogs.retention import RetentionReads
 from parqlake.catalogs.rows import (
     FILE_COLUMNS,
@@ -104,7 +106,7 @@ _TRANSACTIONS_IN = {
 }
 
 
-class SqlReader(RetentionReads, HealthReads):
+class SqlReader(RetentionReads, HealthReads, RecordReads, FooterReads):
     """The port `CatalogReader` over a session in a transaction."""
 
     def __init__(self, session: Session, cache: Cache, *, fills_cache: bool = True) -> None:

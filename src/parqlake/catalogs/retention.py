@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from parqlake.catalogs.dialect import Session
+from parqlake.catalogs.footers import drop_footers
 from parqlake.catalogs.rows import checked_text, snapshot_of, table_of
 from parqlake.catalogs.tables import (
     FILE,
@@ -62,7 +63,7 @@ _SET_FORGOTTEN = RETENTION.insert(
 )
 _SET_PURGED = RETENTION.insert("ON CONFLICT (table_id) DO UPDATE SET purged = excluded.purged")
 _LOCK_HEAD = TABLE_HEAD.select("WHERE table_id = ? FOR UPDATE", "live")
-_TABLES_OF_A_TABLE = ("snapshot", "past_snapshot", "file", "segment", "statistic", "tag", "tombstone")
+_TABLES_OF_A_TABLE = ("snapshot", "past_snapshot", "file", "footer", "segment", "statistic", "tag", "tombstone")
 _HOLD = READER_LEASE.insert("ON CONFLICT (lease_id) DO UPDATE SET lease_until = excluded.lease_until")
 _RELEASE = "DELETE FROM reader_lease WHERE lease_id = ?"
 _CLEAR = "DELETE FROM reader_lease WHERE lease_until < ?"
@@ -157,6 +158,7 @@ class RetentionWrites(RetentionReads):
             dead = self._session.rows(_DEAD, which)
             if dead:
                 self._session.change(_DROP_FILES, which)
+                drop_footers(self._session, table_id, file_ids)
                 self._session.change(_SET_FORGOTTEN, (table_id, max(removed for removed, _ in dead), 0))
                 self._drop_orphans(table_id, sorted({segment_id for _, segment_id in dead}))
         for path in paths:

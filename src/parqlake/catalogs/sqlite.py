@@ -48,7 +48,7 @@ class SqliteSession(Session):
         self.reusable = not immutable
         self._durable = True
 
-    def ids(self, values: Sequence[int]) -> object:
+    def ids(self, values: Sequence[int] | Sequence[str]) -> object:
         """The ids as a JSON array: one parameter, however many there are."""
         return json.dumps(values)
 
@@ -167,7 +167,7 @@ class SqliteDialect:
 
     def definition(self, table: Table) -> list[str]:
         """Small tables are clustered by their key; those with blobs are not, which would make them slow."""
-        words = {Kind.INTEGER: "INTEGER", Kind.TEXT: "TEXT", Kind.BLOB: "BLOB"}
+        words = {Kind.INTEGER: "INTEGER", Kind.TEXT: "TEXT", Kind.BLOB: "BLOB", Kind.KEY: "TEXT"}
         lines = [f"{c.name} {words[c.kind]}{'' if c.nullable else ' NOT NULL'}" for c in table.columns]
         statements = []
         if table.has_blobs:
@@ -235,7 +235,8 @@ class SqliteDialect:
 
 @functools.cache
 def _render(sql: str) -> str:
-    return sql.replace("= ANY_OF(?)", "IN (SELECT value FROM json_each(?))").replace("FOR UPDATE", "")
+    listed = "IN (SELECT value FROM json_each(?))"
+    return sql.replace("= ANY_OF(?)", listed).replace("= ANY_TEXT(?)", listed).replace("FOR UPDATE", "")
 
 
 @functools.cache

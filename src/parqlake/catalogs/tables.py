@@ -16,6 +16,8 @@ class Kind(StrEnum):
     INTEGER = "integer"
     TEXT = "text"
     BLOB = "blob"
+    KEY = "key"
+    """Text that is sorted and compared byte by byte, whatever language the database speaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,3 +206,21 @@ READER_LEASE = Table(
 
 RETENTION_TABLES = (PAST_SNAPSHOT, RETENTION, READER_LEASE)
 """What format 2 adds."""
+
+RECORD_SCOPE = Table("record_scope", _columns("scope key, last_revision integer"), key=("scope",))
+"""Whoever writes records of a scope locks its row first: so revisions rise in the order of commits."""
+RECORD = Table(
+    "lake_record",
+    _columns("scope key, record_key key, revision integer, txn_id text, recorded_at integer, record_value text"),
+    key=("scope", "record_key"),
+    indexes=(Index("lake_record_revision", ("scope", "revision")),),
+)
+
+RECORD_TABLES = (RECORD_SCOPE, RECORD)
+"""What format 3 adds."""
+
+FOOTER = Table("footer", _columns("table_id integer, file_id integer, data blob"), key=("table_id", "file_id"))
+"""Of files on stores that are not local: see `core.footers`. A file may lack one."""
+
+FOOTER_TABLES = (FOOTER,)
+"""What format 4 adds."""

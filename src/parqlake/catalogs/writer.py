@@ -13,6 +13,7 @@ from parqlake.catalogs.commits import write_snapshot
 from parqlake.catalogs.dialect import Session
 from parqlake.catalogs.health import HealthWrites
 from parqlake.catalogs.reader import SqlReader
+from parqlake.catalogs.records import RecordWrites
 from parqlake.catalogs.retention import RetentionWrites
 from parqlake.catalogs.rows import HEAD_COLUMNS, checked_text, head_of, json_text, table_row
 from parqlake.catalogs.storing import schema_row
@@ -66,7 +67,7 @@ _ADD_TOMBSTONE = TOMBSTONE.insert(
 )
 
 
-class SqlWriter(SqlReader, RetentionWrites, HealthWrites):
+class SqlWriter(SqlReader, RetentionWrites, HealthWrites, RecordWrites):
     """The port `CatalogWriter` over a session in a write transaction."""
 
     def __init__(self, session: Session, cache: Cache, *, merge_segments_at: int) -> None:

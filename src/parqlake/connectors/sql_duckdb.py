@@ -35,7 +35,7 @@ class DuckDBQuery:
         for scan in self.scans:
             scan.hold_while_alive(self)
         self._streams: list[Scan] = []
-        self._connection = _connection()
+        self._connection = self._cursor = _connection()
         try:
             for reference, scan in zip(query.references, self.scans, strict=True):
                 self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(reference.namespace)}")
@@ -61,7 +61,7 @@ class DuckDBQuery:
 
     def run(self) -> pa.RecordBatchReader:
         """Runs the query, and streams the rows."""
-        cursor = self._connection.cursor()  # a connection streams one result at a time
+        cursor = self._cursor = self._connection.cursor()  # a connection streams one result at a time
         try:
             for scan in self._streams:
                 cursor.register(stream_name(scan), scan)
@@ -69,6 +69,10 @@ class DuckDBQuery:
         except self._errors as error:
             raise self._explained(error) from error
         return pa.RecordBatchReader.from_batches(rows.schema, self._explaining(rows))
+
+    def cancel(self) -> None:
+        """Interrupts what runs; its stream raises."""
+        self._cursor.interrupt()
 
     def _explaining(self, rows: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         try:

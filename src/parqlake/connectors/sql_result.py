@@ -53,6 +53,12 @@ class SqlResult:
         """All rows as an Arrow table."""
         return self.to_batches().read_all()
 
+    def cancel(self) -> None:
+        """Ends a run that is under way, from another thread perhaps, which then raises; engines that cannot go on."""
+        cancel = getattr(self._query, "cancel", None)
+        if cancel is not None:
+            cancel()
+
     def to_pandas(self, **options: Any) -> Any:
         """All rows as a pandas frame; options go to `pyarrow.Table.to_pandas`."""
         return pandas_frame(self.to_arrow(), options)

@@ -8,6 +8,7 @@ Each message says what is wrong, shows the value, and says what to do. The group
 * `UnknownOutcomeError`: the answer to a commit was lost; ask again, nothing was deleted.
 * `CatalogError`, `StoreError`: the surroundings fail; mend them and run again.
 * `DataCorruptionError`: a committed file is missing or damaged.
+* `QualityError`: the data is not as a pipeline expects it; mend the data or the expectation.
 * `AmbiguousFilesError`: a lost catalog cannot be made again without a decision.
 * `MissingExtraError`, `JavaMissingError`: something optional is not installed.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class ParqlakeError(Exception):
@@ -118,6 +120,27 @@ class ConcurrentDropError(ConflictError):
     """The table was dropped meanwhile."""
 
 
+class RecordConflictError(ConflictError):
+    """A record in the catalog is not as the transaction expected; nothing of it was committed.
+
+    Attributes:
+        scope: the scope of the record.
+        key: its key.
+        found: the `Record` that is there, or None.
+    """
+
+    def __init__(self, message: str, *, scope: str = "", key: str = "", found: Any = None) -> None:
+        """Names the record, and what is there."""
+        super().__init__(message)
+        self.scope = scope
+        self.key = key
+        self.found = found
+
+
+class ConcurrentRunError(ConflictError):
+    """Another run of the same pipeline committed first; nothing of this one was committed."""
+
+
 class TransactionExpiredError(ConflictError):
     """The transaction's lease ran out and recovery ended it."""
 
@@ -164,6 +187,19 @@ class UnsafePathError(StoreError):
 
 class DataCorruptionError(ParqlakeError):
     """A committed file is missing, short, or fails its checksum."""
+
+
+class QualityError(ParqlakeError):
+    """Rows or tables are not as a pipeline expects them; nothing of the run was committed.
+
+    Attributes:
+        report: what the run came to, if it was a run.
+    """
+
+    def __init__(self, message: str, *, report: Any = None) -> None:
+        """Says which expectations were broken."""
+        super().__init__(message)
+        self.report = report
 
 
 class AmbiguousFilesError(ParqlakeError):

@@ -53,6 +53,9 @@ class HealthReader(Protocol):
     def brief_files(self, table_id: int, *, below_bytes: int, above_bytes: int, above_rows: int) -> list[BriefFile]:
         """Live files that are smaller or larger than that, or longer, oldest first."""
 
+    def file_ids(self, table_id: int, version: int) -> list[int]:
+        """The ids of the files of a version, in no order; of many files far cheaper than their entries."""
+
     def added_totals(self, table_id: int) -> list[tuple[int, int, int]]:
         """The live files, by the version that added them: that, how many there are, and their bytes."""
 

@@ -75,6 +75,8 @@ class DataFile:
     statistics: tuple[ColumnStatistics, ...] = ()
     schema: pa.Schema | None = None
     """How the file is stored, with field ids, if that is not what the schema of its version says."""
+    footer: bytes | None = field(default=None, repr=False)
+    """For files on stores that are not local: see `core.footers`."""
 
 
 @dataclass(frozen=True, slots=True)

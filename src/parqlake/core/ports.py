@@ -146,6 +146,8 @@ class PlannedFile:
     partition: Mapping[str, Any]
     file_id: int
     schema_id: int
+    footer: bytes | None = field(default=None, repr=False)
+    """Packed by `core.footers`, if the catalog was asked for it; None: it is read from the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +283,9 @@ class CatalogReader(RetentionReader, Protocol):
 
     def pages(self, table_id: int, column_id: int, segment_ids: Sequence[int]) -> dict[int, Page]:
         """Statistics pages of a column by segment; a missing one means unknown."""
+
+    def footers(self, table_id: int, file_ids: Sequence[int]) -> dict[int, bytes]:
+        """The packed footers of those files that have one in the catalog, by file id; see `core.footers`."""
 
     def transaction(self, txn_id: str) -> TransactionRecord | None:
         """One row of the registry."""

@@ -1,4 +1,4 @@
-"""What expire, vacuum, recovery and health ask of a catalog; part of the ports `CatalogReader` and `CatalogWriter`."""
+"""What upkeep and records ask of a catalog; part of the ports `CatalogReader` and `CatalogWriter`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Protocol
 
 from parqlake.core.health_port import HealthReader, HealthWriter
 from parqlake.core.model import Snapshot, TableInfo
+from parqlake.core.records_port import RecordReader, RecordWriter
 from parqlake.core.retention import FileSpan, ReaderLease, Tombstone
 
 
-class RetentionReader(HealthReader, Protocol):
+class RetentionReader(HealthReader, RecordReader, Protocol):
     """What is kept, what is not, and who needs it. `snapshot` and the like tell of kept versions only."""
 
     def kept_versions(self, table_id: int, *, first: int = 1, last: int | None = None) -> list[int]:
@@ -45,7 +46,7 @@ class RetentionReader(HealthReader, Protocol):
         """The tables that a transaction said it would write to when it began."""
 
 
-class RetentionWriter(RetentionReader, HealthWriter, Protocol):
+class RetentionWriter(RetentionReader, HealthWriter, RecordWriter, Protocol):
     """What is written down when versions and files go."""
 
     def expire_versions(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from parqlake.core.footers import pack_footer
 from parqlake.core.keys import Round, has_bytes_keys, is_prunable, raw_key, scaled_integer
 from parqlake.core.model import ColumnStatistics, DataFile, IntArray
 from parqlake.core.pages import MAX_BYTES, MAX_KEY, Key, unknown_statistics
@@ -26,6 +27,7 @@ def describe_file(
     partition: Mapping[str, Any],
     nans: NanFlags | None = frozenset(),
     types: Sequence[pa.DataType] | None = None,
+    keep_footer: bool = False,
 ) -> DataFile:
     """Makes the catalog's record of a file from its Parquet metadata, without reading the file.
 
@@ -37,6 +39,7 @@ def describe_file(
         partition: the partition values, as text.
         nans: where NaNs are; None if nobody looked, which makes upper bounds of floats unknown.
         types: of the leaves as the file has them, if its own schema spells them in a way that hides the values.
+        keep_footer: whether the record has the metadata itself, for files on a store that is not local.
     """
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     file_types = [leaf.type for leaf in leaves(metadata.schema.to_arrow_schema())] if types is None else types
@@ -52,6 +55,7 @@ def describe_file(
         statistics=tuple(
             _column(groups, index, leaf.field_id, file_types[index], nans) for index, leaf in enumerate(leaves(schema))
         ),
+        footer=pack_footer(metadata) if keep_footer else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ def encode(file: DataFile) -> str:
                 [column.column_id, _keys(column.mins), _keys(column.maxs), column.nulls.tolist()]
                 for column in file.statistics
             ],
+            "footer": None if file.footer is None else b64encode(file.footer).decode(),
         }
     )
 
@@ -44,6 +46,7 @@ def decode(text: str) -> DataFile:
             ColumnStatistics(column_id, _parsed(mins), _parsed(maxs), np.array(nulls, dtype=np.int64))
             for column_id, mins, maxs, nulls in found["statistics"]
         ),
+        footer=None if found["footer"] is None else b64decode(found["footer"]),
     )
 
 

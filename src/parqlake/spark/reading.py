@@ -39,7 +39,7 @@ def to_spark(plan: ReadPlan, store: Store, spark: Any) -> Any:
             "object store, or spark.createDataFrame(scan.to_arrow())"
         )
     if not plan.files:
-        return spark.createDataFrame([], _spark_schema(_result_schema(plan)))
+        return spark.createDataFrame([], spark_schema(_result_schema(plan)))
     frame = (_native if spark_way(store, plan) == "natively" else _through_python)(plan, store, spark)
     return frame if plan.limit is None else frame.limit(plan.limit)
 
@@ -66,14 +66,14 @@ def _files(files: Sequence[PlannedFile], schema: pa.Schema, store: Store, spark:
     paths = [store.full_path(file.path) for file in files]
     # Without this Spark starts a job to list more than 32 paths, which takes longer than the read.
     with settings(spark, {_LISTING_THRESHOLD: str(len(paths) + 1), _IGNORE_LOCALITY: "true"}):
-        reader = spark.read.schema(_spark_schema(without_ids(schema))).option("__globPaths__", "false")
+        reader = spark.read.schema(spark_schema(without_ids(schema))).option("__globPaths__", "false")
         return parquet_frame(reader, paths, spark)
 
 
 def _through_python(plan: ReadPlan, store: Store, spark: Any) -> Any:
     groups = grouped(plan.files)
     task = ReadTask(replace(plan, limit=None), tuple(groups), store)
-    return spark.range(0, len(groups), 1, len(groups)).mapInArrow(task, _spark_schema(_result_schema(plan)))
+    return spark.range(0, len(groups), 1, len(groups)).mapInArrow(task, spark_schema(_result_schema(plan)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,8 @@ def _result_schema(plan: ReadPlan) -> pa.Schema:
     return schema if plan.columns is None else pa.schema([schema.field(name) for name in plan.columns])
 
 
-def _spark_schema(schema: pa.Schema) -> Any:
+def spark_schema(schema: pa.Schema) -> Any:
+    """The Spark schema of an Arrow one."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)

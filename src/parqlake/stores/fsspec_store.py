@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-import fsspec
 import pyarrow.fs
 import uuid_utils
 
@@ -38,7 +37,7 @@ class FsspecStore:
 
     def __init__(self, filesystem: Any, root: str, *, url: str) -> None:
         """Takes the root as a path inside the file system, and the URL as the user wrote it."""
-        self._filesystem = filesystem
+        self._given = filesystem
         self._root = root.rstrip("/")
         self._url = shown_url(url)
         self._arrow: Any = None
@@ -64,7 +63,7 @@ class FsspecStore:
     @property
     def filesystem(self) -> Any:
         """The fsspec file system."""
-        return self._filesystem
+        return self._given
 
     def arrow_filesystem(self) -> Any:
         """The same files as a `pyarrow.fs.FileSystem`."""
@@ -199,6 +198,10 @@ class FsspecStore:
         return sorted(names, key=lambda name: (-name.count("/"), name))
 
     @property
+    def _filesystem(self) -> Any:
+        return self.filesystem
+
+    @property
     def _has_folders(self) -> bool:
         protocol = self._filesystem.protocol
         names = {protocol} if isinstance(protocol, str) else set(protocol)
@@ -264,7 +267,9 @@ class FsspecStore:
         return True
 
     def _move(self, start: str, end: str) -> None:
-        if self._has_folders and type(self._filesystem).mv is not fsspec.AbstractFileSystem.mv:
+        from fsspec import AbstractFileSystem
+
+        if self._has_folders and type(self._filesystem).mv is not AbstractFileSystem.mv:
             try:
                 self._filesystem.mv(start, end)
                 return

@@ -8,8 +8,8 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-import fsspec
 import pyarrow.fs
 import uuid_utils
 
@@ -29,7 +29,7 @@ class LocalStore(FsspecStore):
 
     def __init__(self, root: str, *, url: str) -> None:
         """Takes the root as an absolute path with `/`."""
-        super().__init__(fsspec.filesystem("file"), root, url=url)
+        super().__init__(None, root, url=url)
         self._root = self._root or "/"
         self._below = self._root if self._root.endswith("/") else self._root + "/"
         self._checked: dict[str, tuple[int, int]] = {}
@@ -38,6 +38,15 @@ class LocalStore(FsspecStore):
     def is_local(self) -> bool:
         """Whether the files lie in a file system of this machine: yes."""
         return True
+
+    @property
+    def filesystem(self) -> Any:
+        """The local file system of fsspec, for those who want one: a table is read without it."""
+        if self._given is None:
+            import fsspec  # 0.1 s of every start, most of it asyncio
+
+            self._given = fsspec.filesystem("file")
+        return self._given
 
     def arrow_filesystem(self) -> pyarrow.fs.FileSystem:
         """Arrow's own local file system."""

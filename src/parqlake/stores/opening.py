@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-import fsspec
-
 from parqlake.core.errors import InvalidOptionError, MissingExtraError, StoreError
 from parqlake.stores.fsspec_store import FsspecStore
 from parqlake.stores.local_store import LocalStore
 from parqlake.stores.paths import shown_url
+from parqlake.stores.spellings import fsspec_options
 
 _LOCAL = ("file://", "local://")
 _EXTRAS = {
@@ -44,8 +43,8 @@ def open_store(
 
     Args:
         root: a path (relative, absolute, with `~`, or `file://…`), or a URL such as `memory://lake`.
-        storage_options: one of `parqlake.storage_options`, or a mapping of what the fsspec file system takes,
-            credentials for instance. Never shown.
+        storage_options: one of `parqlake.storage_options`, or a mapping: credentials for instance, for S3, Azure and
+            Google in the usual spellings (see `stores.spellings`), else what the fsspec file system takes. Never shown.
 
     Raises:
         MissingExtraError: the package for the protocol is not installed.
@@ -82,6 +81,9 @@ def _check_options(text: str, protocol: str, options: object) -> None:
 
 def _remote(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     protocol, shown = url.partition("://")[0], shown_url(url)
+    import fsspec  # 0.1 s of every start, and a local folder needs it not
+
+    options = fsspec_options(protocol, options)
     try:
         filesystem, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:

@@ -21,6 +21,8 @@ from parqlake.core.errors import (
     CatalogError,
     ConcurrentDropError,
     ConcurrentRemoveError,
+    ConflictError,
+    TableExistsError,
     TransactionExpiredError,
     UnknownOutcomeError,
     VersionNotFoundError,
@@ -28,9 +30,13 @@ from parqlake.core.errors import (
 from parqlake.core.model import DataFile, FileEntry, Head, Operation, Snapshot, TableInfo, TransactionStatus
 from parqlake.core.ports import CatalogReader, CatalogWriter, NewSnapshot
 from parqlake.core.predicates.tree import TRUE, Predicate
+from parqlake.core.records_port import NewRecord
 from parqlake.table.cluster_policy import follow_schema
 from parqlake.table.context import LakeContext, now
 from parqlake.table.planning import select
+
+SettleRecords = Callable[[Mapping[int, Snapshot]], Sequence[NewRecord]]
+"""Gives the records of a commit, once it knows the versions that it makes; may be asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +60,14 @@ class TableChange:
     summary: Mapping[str, Any] = field(default_factory=dict)
     writes: bool = True
     """Whether the table gets a new version; False for a table that was only read."""
+    is_new: bool = False
+    """Whether the table was made unseen for this transaction, and gets its name by the commit."""
 
 
-def commit(context: LakeContext, txn_id: str, changes: Sequence[TableChange]) -> dict[int, Snapshot]:
-    """Publishes all changes or none, and returns the new versions by table id.
+def commit(
+    context: LakeContext, txn_id: str, changes: Sequence[TableChange], settle: SettleRecords = lambda _made: ()
+) -> dict[int, Snapshot]:
+    """Publishes all changes and records or none, and returns the new versions by table id.
 
     Raises:
         ConflictError: another commit changed what this one relied on; nothing was committed.
@@ -65,7 +75,7 @@ def commit(context: LakeContext, txn_id: str, changes: Sequence[TableChange]) ->
         CatalogBusyError: the catalog stayed busy for longer than the lake's `retry_for`.
         UnknownOutcomeError: the catalog cannot be asked whether the commit went through.
     """
-    return publish(context, txn_id, lambda writer: _apply(writer, txn_id, changes))
+    return publish(context, txn_id, lambda writer: _apply(writer, txn_id, changes, settle))
 
 
 def publish(
@@ -86,7 +96,12 @@ def publish(
             return _resolve(context, txn_id, pauses)
 
 
-def _apply(writer: CatalogWriter, txn_id: str, changes: Sequence[TableChange]) -> dict[int, Snapshot]:
+def _apply(
+    writer: CatalogWriter, txn_id: str, changes: Sequence[TableChange], settle: SettleRecords
+) -> dict[int, Snapshot]:
+    for change in changes:
+        if change.is_new:
+            _name(writer, change.info)
     heads = writer.lock(sorted(change.info.table_id for change in changes))
     at = now()
     snapshots: dict[int, Snapshot] = {}
@@ -100,9 +115,22 @@ def _apply(writer: CatalogWriter, txn_id: str, changes: Sequence[TableChange]) -
             snapshots[head.table_id] = writer.add_snapshot(new, txn_id=txn_id, committed_at=at)
             if new.schema is not None:
                 follow_schema(writer, head, new.schema)
+    records = settle(snapshots)
+    if records:
+        writer.put_records(records, txn_id=txn_id, at=at)
     versions = {table_id: snapshot.version for table_id, snapshot in snapshots.items()}
     writer.finish_transaction(txn_id, versions=versions, at=at)
     return snapshots
+
+
+def _name(writer: CatalogWriter, info: TableInfo) -> None:
+    """Makes a table visible that was made unseen; it is to the catalog what a dropped one is."""
+    try:
+        writer.undrop_table(info.table_id, info.name)
+    except TableExistsError as error:
+        raise ConflictError(
+            f"table {info.name} was created by another commit meanwhile; repeat the operation"
+        ) from error
 
 
 def _check_conflicts(reader: CatalogReader, change: TableChange, head: Head) -> None:

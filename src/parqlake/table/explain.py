@@ -202,7 +202,7 @@ class _View:
         self.sizes: IntArray = np.concatenate([np.empty(0, dtype=np.int64), *(s.sizes for s in self._segments)])
         self.visible: BoolArray = np.ones(len(of_files), dtype=np.bool_)
         if len(of_files) != snapshot.row_group_count:  # some belong to files that other versions hold
-            ids = np.array([entry.file_id for entry in reader.files(table_id, version)], dtype=np.int64)
+            ids = np.array(reader.file_ids(table_id, version), dtype=np.int64)
             self.visible = np.isin(of_files, ids)
         self._files = self.files(self.visible)
         self._row_groups = int(self.visible.sum())

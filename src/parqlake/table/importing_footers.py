@@ -88,7 +88,14 @@ def _read(store: Store, file: StoredFile, known: _Schemas) -> Footer | str:
         schema, numbered, types = known.of(metadata)
         # Nobody looks for NaNs here: upper bounds of floats stay unknown.
         described = describe_file(
-            f"/{file.path}", file.size_bytes, metadata, numbered, partition={}, nans=None, types=types
+            f"/{file.path}",
+            file.size_bytes,
+            metadata,
+            numbered,
+            partition={},
+            nans=None,
+            types=types,
+            keep_footer=not store.is_local,
         )
     except UnicodeDecodeError as error:
         return f'"{file.path}" holds text that is no UTF-8 ({error})'

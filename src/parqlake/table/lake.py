@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Unpack
 
-import uuid_utils
-
 from parqlake.core.errors import InvalidOptionError, TableExistsError, TableNotFoundError
-from parqlake.core.evolution.constraints import checked_schema
 from parqlake.core.names import check_namespace, parse_table_name
-from parqlake.core.schema import assign_field_ids, canonical_schema, check_partition_columns, check_sort_columns
 from parqlake.table import importing, lake_write
-from parqlake.table.clustering import CLUSTER_BY, check_cluster_columns
 from parqlake.table.context import EngineChoice, LakeContext, now
+from parqlake.table.creation import described
 from parqlake.table.importing import ImportResult
 from parqlake.table.keeping import LakeKeeping
 from parqlake.table.lake_reading import LakeReading, found
-from parqlake.table.options import WriteOptions, check_properties
+from parqlake.table.options import WriteOptions
+from parqlake.table.records import LakeRecords
 from parqlake.table.result import WriteResult
-from parqlake.table.sources import schema_of
+from parqlake.table.runs import LakeRuns
 from parqlake.table.table import Table
 from parqlake.table.transaction import Transaction
 from parqlake.table.writes import check_key
 
 
-class Lake(LakeKeeping, LakeReading):
+class Lake(LakeKeeping, LakeReading, LakeRecords, LakeRuns):
     """Tables over one catalog and one store. Made by `parqlake.connect`; a context manager.
 
     Safe to use from many threads; each process connects for itself.
@@ -72,31 +68,19 @@ class Lake(LakeKeeping, LakeReading):
         parsed = parse_table_name(name)
         if if_exists not in ("error", "ignore"):
             raise InvalidOptionError(f'if_exists={if_exists!r} is unknown; use "error" or "ignore"')
-        own = self._context.frame_engine(schema)
-        canonical = canonical_schema(schema_of(schema) if own is None else own.frame_schema(schema))
-        partitions = _names("partition_by", partition_by)
-        sorting = _names("sort_by", sort_by)
-        check_partition_columns(partitions, canonical)
-        check_sort_columns(sorting, canonical)
-        checked = check_properties(properties or {})
-        if cluster_by is not None:
-            clustering = check_cluster_columns(list(_names("cluster_by", cluster_by)), canonical, partitions)
-            checked[CLUSTER_BY] = json.dumps(clustering)
-        self._context.default_engine.check_schema(canonical)
-        numbered = checked_schema(assign_field_ids(canonical), checks or {})
-        identity = uuid_utils.uuid7().hex
+        creation = described(
+            self._context,
+            parsed,
+            schema,
+            partition_by=partition_by,
+            sort_by=sort_by,
+            cluster_by=cluster_by,
+            properties=properties,
+            checks=checks,
+        )
         try:
             with self._context.catalog.write() as writer:
-                info = writer.create_table(
-                    uuid=identity,
-                    name=parsed,
-                    location=f"{parsed.namespace}/{parsed.name}-{identity[-12:]}",
-                    schema=numbered,
-                    partition_by=partitions,
-                    sort_by=sorting,
-                    properties=checked,
-                    created_at=now(),
-                )
+                info = creation.make(writer)
         except TableExistsError:
             if if_exists == "error":
                 raise
@@ -326,14 +310,3 @@ class Lake(LakeKeeping, LakeReading):
 
     def __repr__(self) -> str:
         return f"<Lake {self.url}, catalog {self.catalog_url}>"
-
-
-def _names(option: str, value: Sequence[str] | None) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return (value,)
-    names = tuple(value)
-    if not all(isinstance(name, str) for name in names):
-        raise InvalidOptionError(f"{option}={value!r} must be a list of column names")
-    return names

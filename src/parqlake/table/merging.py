@@ -199,7 +199,7 @@ def merge_rows(
     unit.track(file.path for file in outcome.added)
     _show(outcome.added, spec, context)
     visible = 0 if snapshot is None or view.replaced_all else snapshot.row_count
-    return _merged(outcome, chosen, view, rule, sought, visible_rows=visible)
+    return _merged(outcome, chosen, view, rule, sought, visible_rows=visible, far=not context.store.is_local)
 
 
 def new_path(folder: str) -> str:
@@ -208,7 +208,14 @@ def new_path(folder: str) -> str:
 
 
 def _merged(
-    outcome: MergeOutcome, chosen: Chosen, view: View, rule: MergeRule, sought: Predicate | None, *, visible_rows: int
+    outcome: MergeOutcome,
+    chosen: Chosen,
+    view: View,
+    rule: MergeRule,
+    sought: Predicate | None,
+    *,
+    visible_rows: int,
+    far: bool,
 ) -> Merged:
     gone = {file.path for file in outcome.removed}
     remove = (*chosen.whole, *(entry for path, entry in chosen.entries.items() if path in gone))
@@ -220,7 +227,7 @@ def _merged(
     return Merged(
         remove=remove,
         staged=tuple(file for file in view.staged if f"{location}/{file.path}" not in gone),
-        add=tuple(_data_file(file, location, view.schema) for file in outcome.added),
+        add=tuple(_data_file(file, location, view.schema, far=far) for file in outcome.added),
         counts=MergeCounts(inserted, updated, deleted, total),
         reads=_reads(outcome, view, rule, sought),
         carried_rows=max(0, before - updated - deleted),  # exact, unless files of the same transaction take part
@@ -240,11 +247,13 @@ def _reads(outcome: MergeOutcome, view: View, rule: MergeRule, sought: Predicate
     return ReadSet(tuple(predicates))
 
 
-def _data_file(file: AddedFile, location: str, schema: pa.Schema) -> DataFile:
+def _data_file(file: AddedFile, location: str, schema: pa.Schema, *, far: bool) -> DataFile:
     if file.data_file is not None:
         return file.data_file
     path = file.path.removeprefix(f"{location}/")
-    return describe_file(path, file.size_bytes, file.metadata, schema, partition=file.partition, nans=file.nans)
+    return describe_file(
+        path, file.size_bytes, file.metadata, schema, partition=file.partition, nans=file.nans, keep_footer=far
+    )
 
 
 def _show(files: Sequence[AddedFile], spec: WriteSpec, context: LakeContext) -> None:

@@ -248,4 +248,5 @@ def planned_staged(
         partition=file.partition,
         file_id=-number,
         schema_id=-1,
+        footer=file.footer,
     )

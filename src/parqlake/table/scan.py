@@ -25,6 +25,9 @@ from parqlake.table.handing_over import HandingOver
 from parqlake.table.holding import VersionGuard
 from parqlake.table.planning import Staged, by_residual, may_hold_nan, plan_scan, planned, select, select_uncertain
 
+_MOST_FOOTERS = 1_000
+"""Reads of more files get the footers from the files' ends: there they are few bytes beside the rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
@@ -128,15 +131,11 @@ class Scan(HandingOver):
 
     def to_batches(self) -> pa.RecordBatchReader:
         """The rows as a stream of Arrow batches; memory is bounded by the batches, not by the table."""
-        plan = self.plan
-        self._guard.check()
-        return self._guard.stream(self._context.reader.batches(plan, self._context.store))
+        return self._read(self.plan)
 
     def read_files(self, files: Sequence[PlannedFile], *, columns: Sequence[str]) -> pa.RecordBatchReader:
         """The rows of some of the plan's files, for those who share the work out."""
-        part = replace(self.plan, files=tuple(files), columns=tuple(columns))
-        self._guard.check()
-        return self._guard.stream(self._context.reader.batches(part, self._context.store))
+        return self._read(replace(self.plan, files=tuple(files), columns=tuple(columns)))
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The same as `to_batches`: so that a scan can be written to another table."""
@@ -283,9 +282,18 @@ class Scan(HandingOver):
         names = tuple(dict.fromkeys(column.path[0] for column in columns_of(self._request.predicate)))
         columns = names or (self._request.schema.names[0],)
         plan = replace(self.plan, files=files, columns=columns, limit=None)
+        return sum(batch.num_rows for batch in self._read(plan))
+
+    def _read(self, plan: ReadPlan) -> pa.RecordBatchReader:
+        """The rows of a plan, with the footers that the catalog keeps, if they spare the reader requests."""
+        far = not self._context.store.is_local
+        ids = [file.file_id for file in plan.files if file.footer is None and file.file_id > 0] if far else []
+        if 0 < len(ids) <= _MOST_FOOTERS:
+            with self._context.catalog.read() as reader:
+                footers = reader.footers(self._request.info.table_id, ids)
+            plan = replace(plan, files=tuple(replace(f, footer=footers.get(f.file_id, f.footer)) for f in plan.files))
         self._guard.check()
-        batches = self._guard.stream(self._context.reader.batches(plan, self._context.store))
-        return sum(batch.num_rows for batch in batches)
+        return self._guard.stream(self._context.reader.batches(plan, self._context.store))
 
 
 def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from parqlake.core.predicates import bind, parse
 from parqlake.core.schema import without_ids
 from parqlake.table import exporting, writes
 from parqlake.table import history as histories
+from parqlake.table.changes import TableChanges
 from parqlake.table.changing import Changing
 from parqlake.table.context import EngineChoice, LakeContext, now
 from parqlake.table.evolving import Evolving
@@ -23,12 +24,13 @@ from parqlake.table.keeping import Keeping
 from parqlake.table.maintaining import Maintaining
 from parqlake.table.options import WriteOptions, check_properties
 from parqlake.table.result import WriteResult
+from parqlake.table.runs import TableLineage
 from parqlake.table.scan import Scan, ScanRequest, check_columns, check_limit
 from parqlake.table.versions import Moment, check_live, check_only_added, live_head, resolve, resolve_after
 from parqlake.table.writes import Call
 
 
-class Table(Changing, Evolving, Keeping, Maintaining):
+class Table(Changing, Evolving, Keeping, Maintaining, TableChanges, TableLineage):
     """One table of a lake. Handles are cheap and hold no state: each call sees the newest version.
 
     Example:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
+from typing import Any
 
-from parqlake.core.errors import InputError, TableNotFoundError
+from parqlake.core.errors import ConflictError, InputError, TableExistsError, TableNotFoundError
 from parqlake.core.model import Head
-from parqlake.core.names import parse_table_name
+from parqlake.core.names import TableName, parse_table_name
 from parqlake.core.ports import IdempotencyKeyUsed
+from parqlake.core.records_port import ABSENT, ANY, Expectation
+from parqlake.core.runs import RunRecord
 from parqlake.table.context import LakeContext
+from parqlake.table.creation import described, first_head
 from parqlake.table.holding import VersionGuard
+from parqlake.table.records import StagedRecords
+from parqlake.table.runs import stage_run
 from parqlake.table.transaction_table import Changes, TransactionTable
 from parqlake.table.unit import Unit
 
@@ -37,6 +44,8 @@ class Transaction:
         self._unit: Unit | None = None
         self._tables: dict[int, Changes] = {}
         self._heads: dict[int, Head] = {}
+        self._created: dict[TableName, int] = {}
+        self._records = StagedRecords()
         self._finished = False
         self.replayed = False
         self.versions: dict[str, int] = {}
@@ -60,9 +69,9 @@ class Transaction:
             if unit is not None:
                 unit.__exit__(kind, error, tb)
             return
-        if unit is None and not any(state.operation for state in self._tables.values()):
+        if unit is None and not self._created and not len(self._records):
             return  # read-only: one moment of the lake was read, there is nothing to commit
-        assert unit is not None
+        unit = unit or self._begun(self._context.default_engine.name)
         try:
             self._publish(unit)
         except BaseException as failed:
@@ -74,6 +83,8 @@ class Transaction:
         """The table as this transaction sees it."""
         self._check_open()
         parsed = parse_table_name(name)
+        if parsed in self._created:
+            return TransactionTable(self, self._context, self._tables[self._created[parsed]])
         with self._context.catalog.read() as reader:
             info = reader.table(parsed)
             head = None if info is None else self._heads.get(info.table_id)
@@ -87,6 +98,81 @@ class Transaction:
                 guard.hold_while_alive(self)
         return TransactionTable(self, self._context, self._tables[info.table_id])
 
+    def create_table(self, name: str, schema: Any, **options: Any) -> TransactionTable:
+        """Makes a table that becomes visible with the commit, and never if there is none.
+
+        Args:
+            name: `namespace.name`.
+            schema: a `pyarrow.Schema`, or data to take the schema from.
+            options: as for `Lake.create_table`, but for `if_exists`.
+
+        Raises:
+            TableExistsError: the name is taken; if another takes it before the commit, that is a `ConflictError`.
+
+        Example:
+            >>> with lake.transaction() as tx:                                      # doctest: +SKIP
+            ...     tx.create_table("sales.daily", frame).append(frame)
+        """
+        self._check_open()
+        creation = described(self._context, parse_table_name(name), schema, **options)
+        if self.replayed:
+            return self.table(name)
+        with self._context.catalog.write() as writer:
+            if creation.name in self._created or writer.table(creation.name) is not None:
+                raise TableExistsError(f"table {creation.name} is there already; use tx.table({name!r})")
+            info = creation.make_unseen(writer)
+        self._created[creation.name] = info.table_id
+        self._tables[info.table_id] = Changes(info, first_head(info.table_id), creation.schema, is_new=True)
+        return TransactionTable(self, self._context, self._tables[info.table_id])
+
+    def record(self, scope: str, key: str, value: Any, *, expect: Expectation = ANY) -> None:
+        """Puts a small value on record, in the same commit as the changes; `Lake.record` reads it.
+
+        A transaction of records alone makes no version. A second value for the same key replaces the first one.
+
+        Args:
+            scope: what kind of record it is, for instance `"watermarks/orders"`.
+            key: its name within the scope.
+            value: what JSON can hold.
+            expect: `ANY`; `ABSENT` if the record must not be there yet; or the `revision` of the one that was read.
+                If that does not hold at the commit, it raises `RecordConflictError`, and nothing is committed.
+
+        Raises:
+            InvalidOptionError: a scope, key or expectation that makes no sense.
+            InputError: the value cannot be kept as JSON.
+
+        Example:
+            >>> seen = lake.record("watermarks", "orders")                                 # doctest: +SKIP
+            >>> with lake.transaction() as tx:                                             # doctest: +SKIP
+            ...     tx.table("sales.orders").append(rows)
+            ...     tx.record("watermarks", "orders", until.isoformat(), expect=seen.revision if seen else ABSENT)
+        """
+        self.record_many(scope, {key: value}, expect=expect)
+
+    def record_many(self, scope: str, values: Mapping[str, Any], *, expect: Expectation = ABSENT) -> None:
+        """Puts many values on record, by key; that none is there yet is expected, if nothing else is said.
+
+        Example:
+            >>> tx.record_many("files/orders", {path: {"size": size} for path, size in taken})   # doctest: +SKIP
+        """
+        self._check_open()
+        if not self.replayed:
+            self._records.put(scope, values, expect)
+
+    def record_run(self, run: RunRecord) -> None:
+        """Puts the run of a pipeline on record with what it commits; `Lake.runs` and `Table.lineage` tell of it.
+
+        The versions that the commit makes are filled in, and tables that the run does not name are added; so is
+        `finished_at`, if it is not set.
+
+        Example:
+            >>> tx.record_run(RunRecord(run_id="2026-11-15", pipeline="orders", status=RunStatus.SUCCEEDED,
+            ...                         started_at=began, inputs=(RunInput("landing/orders"),)))   # doctest: +SKIP
+        """
+        self._check_open()
+        if not self.replayed:
+            stage_run(self._records, run, lambda table_id: str(self._tables[table_id].info.name))
+
     def __repr__(self) -> str:
         state = "replayed" if self.replayed else "finished" if self._finished else "open"
         return f"<Transaction, {state}, {len(self._tables)} tables>"
@@ -95,24 +181,36 @@ class Transaction:
         """The unit under which files are written; the registry hears of it by the first call."""
         self._check_open()
         if self._unit is None:
-            unit = Unit(
-                self._context,
-                operation="transaction",
-                engine=engine,
-                table_ids=sorted(self._tables),
-                message=self._message,
-                idempotency_key=self._key,
-            )
-            self._unit = unit.__enter__()
+            self._unit = self._begun(engine)
         return self._unit
+
+    def _begun(self, engine: str) -> Unit:
+        unit = Unit(
+            self._context,
+            operation="transaction",
+            engine=engine,
+            table_ids=sorted(self._tables),
+            message=self._message,
+            idempotency_key=self._key,
+        )
+        return unit.__enter__()
 
     def _publish(self, unit: Unit) -> None:
         try:
-            snapshots = unit.commit([state.change() for state in self._tables.values()])
+            changes = [state.change() for state in self._tables.values()]
+            snapshots = unit.commit(changes, self._records.settled)
         except IdempotencyKeyUsed as used:
             with self._context.catalog.read() as reader:
                 record = reader.transaction(used.txn_id)
                 self._replay(dict(record.versions) if record else {})
+            return
+        except ConflictError:
+            # Who was in the way may have been this very block, run by somebody else: then all is done.
+            with self._context.catalog.read() as reader:
+                record = reader.transaction_by_key(self._key) if self._key is not None else None
+            if record is None:
+                raise
+            self._replay(dict(record.versions))
             return
         self.versions = self._named({table_id: snapshot.version for table_id, snapshot in snapshots.items()})
 

@@ -9,6 +9,8 @@ from typing import Any, Protocol, Unpack, overload
 import pyarrow as pa
 
 from parqlake.core.conflicts import ReadSet
+from parqlake.core.errors import InvalidOptionError
+from parqlake.core.evolution.write_modes import schema_mode as evolution_mode
 from parqlake.core.merging import MergeCounts
 from parqlake.core.model import DataFile, FileEntry, Head, Operation, TableInfo
 from parqlake.core.ports import BatchCheck, Engine, WriteSpec
@@ -16,6 +18,7 @@ from parqlake.core.predicates import bind, parse
 from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.to_arrow import to_arrow
 from parqlake.core.predicates.tree import TRUE, Predicate
+from parqlake.core.schema import without_ids
 from parqlake.core.updating import row_change
 from parqlake.table.commit import TableChange
 from parqlake.table.context import EngineChoice, LakeContext
@@ -27,8 +30,9 @@ from parqlake.table.options import WriteOptions, write_spec
 from parqlake.table.planning import Staged
 from parqlake.table.removal import Removal, change_rows, change_staged_rows, remove_rows, remove_staged_rows
 from parqlake.table.scan import Scan, ScanRequest, check_columns, check_limit
-from parqlake.table.sources import matching_only, open_source
+from parqlake.table.sources import matching_only, open_source, schema_of
 from parqlake.table.unit import Unit
+from parqlake.table.write_schemas import merged_schema
 
 
 @dataclass(slots=True)
@@ -44,6 +48,10 @@ class Changes:
     replace_all: bool = False
     carried_rows: int = 0
     reads: ReadSet = field(default_factory=ReadSet)
+    new_schema: pa.Schema | None = None
+    """The schema, if the transaction changes it."""
+    is_new: bool = False
+    """Whether the transaction makes the table."""
 
     def staged(self) -> Staged:
         """For the transaction's own reads."""
@@ -61,7 +69,9 @@ class Changes:
             replace_all=self.replace_all,
             carried_rows=0 if self.replace_all else self._carried(),
             reads=self.reads,
+            schema=self.new_schema,
             writes=self.operation is not None,
+            is_new=self.is_new,
         )
 
     def note(self, removal: Removal, staged: list[DataFile], operation: Operation | None) -> None:
@@ -123,6 +133,35 @@ class TransactionTable:
             staged=state.staged(),
         )
         return Scan(self._context, request)
+
+    def adopt_columns(self, data: Any, schema_mode: str = "merge") -> pa.Schema:
+        """Makes the table's columns hold such data, as `schema_mode` of `Table.append` does, from the commit on.
+
+        It has to be said before rows are written to the table in this transaction, and becomes visible only with a
+        write of rows. Returns the schema that the table will have.
+
+        Args:
+            data: a `pyarrow.Schema`, or the data.
+            schema_mode: `"strict"`, `"merge"` or `"promote"`.
+
+        Raises:
+            SchemaMismatchError: the mode does not allow what the data asks for.
+        """
+        self._tx._check_open()
+        state = self._state
+        own = self._context.frame_engine(data)
+        wanted = schema_of(data) if own is None else own.frame_schema(data)
+        with self._context.catalog.read() as reader:
+            mode = evolution_mode(schema_mode)
+            merged = merged_schema(reader, state.info, state.base, state.schema, data=wanted, mode=mode)
+        if merged.is_new and (state.add or state.remove or state.replace_all):
+            raise InvalidOptionError(
+                f"columns of {state.info.name} cannot change after rows were written in the same transaction; write "
+                "the data with the new columns first, or in a transaction of its own"
+            )
+        if merged.is_new:
+            state.schema = state.new_schema = merged.schema
+        return without_ids(state.schema)
 
     def append(self, data: Any, *, engine: EngineChoice = None, **options: Unpack[WriteOptions]) -> None:
         """Adds rows; takes the options of `Table.append` that say how files are written."""

@@ -18,7 +18,7 @@ from parqlake.core.errors import CatalogError, InvalidOptionError, ParqlakeError
 from parqlake.core.model import DataFile, Snapshot, TransactionRecord, TransactionStatus
 from parqlake.core.ports import CatalogWriter, Engine, IdempotencyKeyUsed, ReadPlan, WriteSpec, WrittenFile
 from parqlake.core.updating import ChangingEngine, RowChange
-from parqlake.table.commit import TableChange, commit, publish
+from parqlake.table.commit import SettleRecords, TableChange, commit, publish
 from parqlake.table.context import LakeContext, now
 from parqlake.table.lease import LEASES
 from parqlake.table.options import OPERATION_KEY
@@ -91,9 +91,9 @@ class Unit:
         delete_quietly(self._context, paths)
         self._written.difference_update(paths)
 
-    def commit(self, changes: Sequence[TableChange]) -> dict[int, Snapshot]:
+    def commit(self, changes: Sequence[TableChange], settle: SettleRecords = lambda _made: ()) -> dict[int, Snapshot]:
         """Publishes all changes or none. After a `ConflictError` the unit may try again with other changes."""
-        snapshots = self._published(lambda: commit(self._context, self.txn_id, changes))
+        snapshots = self._published(lambda: commit(self._context, self.txn_id, changes, settle))
         used = {f"{change.info.location}/{file.path}" for change in changes for file in change.add}
         delete_quietly(self._context, sorted(self._written - used))
         return snapshots

@@ -81,7 +81,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server on loopback, started once, stopped at the end."""
     try:
-        manager = start_postgres()
+        manager = start_postgres(fsync=False)  # tests end processes, never the machine
         server = manager.__enter__()
     except PostgresUnavailableError as error:
         if os.environ.get("CI") == "true":

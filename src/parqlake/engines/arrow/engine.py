@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from parqlake.core.changes import ChangePlan
 from parqlake.core.maintenance.rewriting import RewriteGroup, RowOrder
 from parqlake.core.merging import MergeOutcome, MergeRule, MergeTarget
 from parqlake.core.model import DataFile
@@ -122,6 +123,12 @@ class PyArrowEngine:
         from parqlake.engines.arrow.reader import plan_batches  # pyarrow.dataset loads pandas: 0.5 s
 
         return plan_batches(plan, store)
+
+    def change_batches(self, plan: ChangePlan, store: Store, *, memory_bytes: int) -> pa.RecordBatchReader:
+        """The changes between two versions, as a stream; see `parqlake.engines.arrow.changes`."""
+        from parqlake.engines.arrow.changes import change_batches  # who asks for no changes need not load it
+
+        return change_batches(plan, store, memory_bytes=memory_bytes, spill_folder=self._spill_folder)
 
     def _write_again(self, plan: ReadPlan, change: RowChange | None, spec: WriteSpec, store: Store) -> list[DataFile]:
         from parqlake.engines.arrow.copy_on_write import write_again  # who only appends need not load it

@@ -9,13 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parqlake.core.errors import InvalidPredicateError
 from parqlake.core.evolution.projection import Projection
 from parqlake.core.ports import PlannedFile, ReadPlan, Store
-from parqlake.core.predicates.evaluate import is_true
-from parqlake.core.predicates.tree import Predicate
 from parqlake.core.schema import without_ids
-from parqlake.engines.arrow.reader import damaged, plan_batches
+from parqlake.engines.arrow.reader import damaged, filtered, plan_batches
 
 _BATCH_ROWS = 8 * 1024
 _FEWEST_ROWS = 1024
@@ -46,7 +43,7 @@ def _of_file(plan: ReadPlan, schema: pa.Schema, store: Store) -> Iterator[pa.Rec
         projection = None if written is None else Projection(written, plan.schema)
         for batch in _batches(parquet, file):
             rows = batch if projection is None else projection.apply(batch)
-            kept = rows if plan.predicate is None else _filtered(rows, plan.predicate)
+            kept = rows if plan.predicate is None else filtered(rows, plan.predicate)
             if kept.num_rows:
                 yield pa.RecordBatch.from_arrays(kept.columns, schema=schema)
 
@@ -79,11 +76,3 @@ def _batches(parquet: Any, file: PlannedFile) -> Iterator[pa.RecordBatch]:
 def _alike(own: pa.Schema, wanted: pa.Schema) -> bool:
     """Whether a file holds exactly the columns wanted, in their order, of their types."""
     return bool(own.names == wanted.names and own.types == wanted.types)
-
-
-def _filtered(rows: pa.RecordBatch, predicate: Predicate) -> pa.RecordBatch:
-    try:
-        kept = is_true(rows, predicate)
-    except pa.ArrowException as error:
-        raise InvalidPredicateError(f"the predicate cannot be computed for these rows: {error}") from error
-    return rows if kept.all() else rows.filter(pa.array(kept))

@@ -19,7 +19,7 @@ _SHIFT = np.uint64(29)
 
 def key_arrays(rows: pa.RecordBatch | pa.Table, keys: Sequence[str]) -> list[pa.Array]:
     """The key columns in a form in which equal keys are equal bits: one NaN, one zero, strings as bytes."""
-    return [_normal(_contiguous(rows.column(name))) for name in keys]
+    return [normal(contiguous(rows.column(name))) for name in keys]
 
 
 class KeyIndex:
@@ -66,7 +66,8 @@ def key_hashes(columns: Sequence[pa.Array]) -> Hashes:
     return result
 
 
-def _normal(column: pa.Array) -> pa.Array:
+def normal(column: pa.Array) -> pa.Array:
+    """The column in a form in which equal values are equal bits; NULLs stay."""
     t, type_ = pa.types, column.type
     if t.is_string_view(type_) or t.is_binary_view(type_):
         column = column.cast(pa.large_string() if t.is_string_view(type_) else pa.large_binary())
@@ -81,7 +82,8 @@ def _normal(column: pa.Array) -> pa.Array:
     return column
 
 
-def _contiguous(column: Any) -> pa.Array:
+def contiguous(column: Any) -> pa.Array:
+    """The column of a table or batch as one array."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])

@@ -74,7 +74,10 @@ class PartFile:
         """Finishes the file and describes it from the writer's own metadata."""
         size, metadata = self._file.close(self._spec.footer)
         schema, partition = self._spec.schema, self._partition
-        data_file = describe_file(self.path, size, metadata, schema, partition=partition, nans=self._nans)
+        far = not self._store.is_local
+        data_file = describe_file(
+            self.path, size, metadata, schema, partition=partition, nans=self._nans, keep_footer=far
+        )
         return WrittenFile(self.path, metadata, size), data_file
 
     def abandon(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,9 @@ from parqlake.core.evolution.reading import check_arrow_reads
 from parqlake.core.partitioning import parse_partition_text
 from parqlake.core.ports import PlannedFile, ReadPlan, Store
 from parqlake.core.schema import without_ids
+
+_SMALL_FILE_BYTES = 4 * 1024 * 1024
+"""A file of less, on average, is read in one go: a call for each column would take longer."""
 
 
 class PlannedDataset(ds.FileSystemDataset):  # type: ignore[misc]
@@ -45,16 +49,17 @@ def plan_dataset(plan: ReadPlan, store: Store) -> PlannedDataset:
         InvalidOptionError: the schema changed in a way that Arrow's own reader does not follow.
     """
     check_arrow_reads(plan)
-    format_ = parquet_format(store)
+    format_ = parquet_format(plan.files, store)
     filesystem = store.arrow_filesystem()
     schema = without_ids(plan.schema)
     fragments = [_fragment(file, schema, format_, filesystem, store) for file in plan.files]
     return _dataset(fragments, schema, format_, filesystem, sum(file.row_count for file in plan.files))
 
 
-def parquet_format(store: Store) -> ds.ParquetFileFormat:
-    """How files are read: checksums verified; remote ones in few large requests."""
-    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_buffer=not store.is_local)
+def parquet_format(files: Sequence[PlannedFile], store: Store) -> ds.ParquetFileFormat:
+    """How files are read: checksums verified; remote and small ones in few requests."""
+    small = sum(file.read_bytes for file in files) <= _SMALL_FILE_BYTES * len(files)
+    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_buffer=small or not store.is_local)
     return ds.ParquetFileFormat(default_fragment_scan_options=options)
 
 

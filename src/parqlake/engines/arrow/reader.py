@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -13,9 +13,12 @@ from parqlake.core.errors import DataCorruptionError, InvalidPredicateError, Par
 from parqlake.core.evolution.projection import Projection, loosened
 from parqlake.core.os_errors import store_error
 from parqlake.core.ports import PlannedFile, ReadPlan, Store
+from parqlake.core.predicates.evaluate import is_true
+from parqlake.core.predicates.tree import Predicate
 from parqlake.core.schema import check_columns_exist, without_ids
+from parqlake.engines.arrow.direct_reader import opened, reads_directly
 from parqlake.engines.arrow.filters import split_filter, whole_filter
-from parqlake.engines.arrow.planned_dataset import plan_dataset
+from parqlake.engines.arrow.ranges import FetchFailed
 
 _BATCH_ROWS = 131_072
 _BATCH_READAHEAD = 4
@@ -47,7 +50,12 @@ def _scan(plan: ReadPlan, schema: pa.Schema, store: Store) -> Iterator[pa.Record
         return file.schema_id if file.schema_id in plan.file_schemas else None
 
     for number, group in groupby(files, stored_as):
-        yield from _scan_alike(_Run(tuple(group), number, plan, schema), store)
+        run = _Run(tuple(group), number, plan, schema)
+        steps = run.steps(at_once=False)
+        if schema.names and reads_directly(run.files, steps.read, store):
+            yield from _read_directly(run, steps, store)
+        else:
+            yield from _scan_alike(run, store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +68,18 @@ class _Run:
     plan: ReadPlan
     result: pa.Schema
 
-    def steps(self) -> _Steps:
-        """What is asked of the dataset, and what is done to its batches."""
+    def steps(self, *, at_once: bool = True) -> _Steps:
+        """What is asked of the files, and what is done to their batches.
+
+        With `at_once` Arrow's dataset filters what it can by itself.
+        """
         names = self.result.names
         written = self.plan.schema if self.stored_as is None else self.plan.file_schemas[self.stored_as]
         stored = loosened(written)
         # What the folders of imported files say, Arrow puts in by itself: see `planned_dataset`.
         plain = self.stored_as is None or Projection(written, self.plan.schema).reads_by_name
         if plain and stored == written:
-            condition = split_filter(self.plan.predicate)
+            condition = split_filter(self.plan.predicate) if at_once else whole_filter(self.plan.predicate)
             columns = (*names, *sorted(condition.columns - set(names)))
             return _Steps(self.plan.schema, columns, condition.pushed, None, columns, condition.after)
         projection = Projection(stored, self.plan.schema)
@@ -89,9 +100,52 @@ class _Steps:
     after: Any
 
 
+def _read_directly(run: _Run, steps: _Steps, store: Store) -> Iterator[pa.RecordBatch]:
+    """One file after the other; what Arrow's dataset would have to make to fit is left to it."""
+    columns = tuple(dict.fromkeys(steps.read))
+    stored = without_ids(steps.stored)
+    try:
+        for piece in opened(run.files, columns, store):
+            if not piece.fits(stored, columns):
+                part = replace(piece.file, row_groups=tuple(piece.row_groups))
+                yield from _scan_alike(replace(run, files=(part,)), store)
+                continue
+            for batch in _rows_of(piece, columns):
+                rows = batch if steps.projection is None else steps.projection.apply(batch, steps.columns)
+                if run.plan.predicate is not None:
+                    rows = filtered(rows, run.plan.predicate)
+                if rows.num_rows:
+                    yield _relabelled(rows.select(run.result.names), run.result)
+    except FetchFailed as failed:
+        raise damaged(failed.reason, failed.file) from failed.reason
+
+
+def _rows_of(piece: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    batches = piece.batches(columns, _BATCH_ROWS)
+    while True:
+        try:
+            batch = next(batches, None)
+        except (OSError, pa.ArrowException) as error:
+            raise FetchFailed(piece.file, error) from error
+        if batch is None:
+            return
+        yield batch
+
+
+def filtered(rows: pa.RecordBatch, predicate: Predicate) -> pa.RecordBatch:
+    """The rows for which the predicate is TRUE."""
+    try:
+        kept = is_true(rows, predicate)
+    except pa.ArrowException as error:
+        raise InvalidPredicateError(f"the predicate cannot be computed for these rows: {error}") from error
+    return rows if kept.all() else rows.filter(pa.array(kept))
+
+
 def _scan_alike(run: _Run, store: Store) -> Iterator[pa.RecordBatch]:
+    from parqlake.engines.arrow.planned_dataset import plan_dataset  # pyarrow.dataset loads pandas: 0.5 s
+
     files, schema, steps = run.files, run.result, run.steps()
-    position = 0
+    last = None
     try:
         dataset = plan_dataset(ReadPlan(steps.stored, files), store)
         scanner = dataset.scanner(
@@ -101,10 +155,8 @@ def _scan_alike(run: _Run, store: Store) -> Iterator[pa.RecordBatch]:
             batch_readahead=_BATCH_READAHEAD,
             fragment_readahead=_files_ahead(files, store),
         )
-        places = {path: number for number, path in enumerate(dataset.files)}
-        for tagged in scanner.scan_batches():
-            position = places.get(tagged.fragment.path, position)
-            batch = tagged.record_batch
+        for last in scanner.scan_batches():
+            batch = last.record_batch
             if steps.projection is not None:
                 batch = steps.projection.apply(batch, steps.columns)
             if steps.after is not None and batch.num_rows:
@@ -114,6 +166,8 @@ def _scan_alike(run: _Run, store: Store) -> Iterator[pa.RecordBatch]:
     except ParqlakeError:
         raise
     except (OSError, pa.ArrowException) as error:
+        read = None if last is None else last.fragment.path
+        position = next((number for number, file in enumerate(files) if store.full_path(file.path) == read), 0)
         raise _explained(error, files[position:], run, steps, store) from error
 
 
@@ -154,6 +208,8 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
 
 def _explained(error: Exception, files: tuple[PlannedFile, ...], run: _Run, steps: _Steps, store: Store) -> Exception:
     """Finds the file at fault by reading each alone, since Arrow does not always name it."""
+    from parqlake.engines.arrow.planned_dataset import plan_dataset
+
     for file in files:
         try:
             alone = plan_dataset(ReadPlan(steps.stored, (file,)), store)

@@ -40,7 +40,10 @@ def describe(copied: CopiedFile, spec: WriteSpec, store: Store) -> tuple[Written
     metadata = _read_footer(copied, f"{spec.location}/{path}", store)
     partition = {name: _partition_value(name, copied, metadata, spec.schema) for name in spec.partition_by}
     nans = _nan_flags(copied, metadata, spec.schema)
-    file = describe_file(path, copied.size_bytes, metadata, spec.schema, partition=partition, nans=nans)
+    far = not store.is_local
+    file = describe_file(
+        path, copied.size_bytes, metadata, spec.schema, partition=partition, nans=nans, keep_footer=far
+    )
     return WrittenFile(path, metadata, copied.size_bytes), file
 
 

@@ -74,7 +74,15 @@ class WriteTask:
         described = None
         if all(field_id(field) >= 0 for field in schema):
             own = file.path.removeprefix(f"{spec.location}/")
-            found = describe_file(own, file.size_bytes, file.metadata, schema, partition=file.partition, nans=file.nans)
+            found = describe_file(
+                own,
+                file.size_bytes,
+                file.metadata,
+                schema,
+                partition=file.partition,
+                nans=file.nans,
+                keep_footer=not self.plan.target.store.is_local,
+            )
             described = encode(found)
         return {
             "path": file.path,

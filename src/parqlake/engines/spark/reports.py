@@ -44,9 +44,7 @@ def reported(work: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[pa.Rec
         yield pa.RecordBatch.from_arrays(columns, names=["record", "error", "message"])
 
 
-def collect(
-    frame: Any, batches: Mapping[str, str] = SMALL_BATCHES
-) -> tuple[list[Record], errors.ParqlakeError | None]:
+def collect(frame: Any, batches: Mapping[str, str] = SMALL_BATCHES) -> tuple[list[Record], errors.ParqlakeError | None]:
     """Runs the tasks; returns their records, and the first error among them if there is one.
 
     What reaches the tasks is packs, unless settings for batches of rows are given.

@@ -1,0 +1,1 @@
+"""The command line: `parqlake`, an edge over the public calls."""
