@@ -20,7 +20,6 @@ from parqlake.core.changes import (
     version_sides,
 )
 from parqlake.core.errors import InvalidOptionError
-from parqlake.core.merging.memory import memory_bytes
 from parqlake.core.model import FileEntry, TableInfo
 from parqlake.core.ports import CatalogReader, ReadPlan
 from parqlake.core.predicates import bind, parse
@@ -96,6 +95,8 @@ class TableChanges:
             >>> news.to_arrow().group_by("_change").aggregate([([], "count_all")])   # doctest: +SKIP
             >>> seen = news.to_version                                            # doctest: +SKIP
         """
+        from parqlake.core.merging.memory import memory_bytes
+
         with self._context.catalog.read() as reader:
             last, schema_id = resolve(reader, self._info, version=to_version, as_of=None)
             first, _ = resolve(reader, self._info, version=from_version, as_of=None)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from parqlake.core.model import Operation, TableInfo
-from parqlake.table import deleting, merging, updating
 from parqlake.table.context import EngineChoice, LakeContext
-from parqlake.table.merge_builder import MergeBuilder, asked_merge
 from parqlake.table.options import WriteOptions
 from parqlake.table.result import DeleteResult, MergeResult, UpdateResult
 from parqlake.table.writes import Call
+
+if TYPE_CHECKING:
+    from parqlake.table.merge_builder import MergeBuilder
 
 
 class Changing:
@@ -51,6 +52,8 @@ class Changing:
             >>> orders.delete("day < '2020-01-01'").deleted   # doctest: +SKIP
             1024
         """
+        from parqlake.table import deleting
+
         call = Call(Operation.DELETE, engine, message, idempotency_key)
         return deleting.delete(self._context, self._info, where, call=call, options=options)
 
@@ -92,6 +95,8 @@ class Changing:
             >>> orders.update("region = 'eu'", set={"price": "price * 1.1", "note": None}).updated   # doctest: +SKIP
             17
         """
+        from parqlake.table import updating
+
         call = Call(Operation.UPDATE, engine, message, idempotency_key)
         return updating.update(self._context, self._info, where, set, call=call, options=options)
 
@@ -208,6 +213,9 @@ class Changing:
             >>> stream.when_not_matched("s.op <> 'D'").insert().run().deleted      # doctest: +SKIP
             2
         """
+        from parqlake.table import merging
+        from parqlake.table.merge_builder import asked_merge
+
         call = Call(Operation.MERGE, engine, message, idempotency_key)
         return asked_merge(
             on=on,

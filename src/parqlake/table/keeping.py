@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from parqlake.core.model import TableInfo
 from parqlake.core.names import check_namespace
-from parqlake.table import checking, expiring, maintained, recovering, vacuuming
-from parqlake.table import health as healths
-from parqlake.table.checking import CheckReport
 from parqlake.table.context import EngineChoice, LakeContext
-from parqlake.table.expiring import ExpireResult
-from parqlake.table.health import LakeHealth
-from parqlake.table.maintained import LakeMaintained
 from parqlake.table.progress import ProgressChoice
-from parqlake.table.recovering import RecoverReport
-from parqlake.table.vacuuming import VacuumResult
+
+if TYPE_CHECKING:
+    from parqlake.table.checking import CheckReport
+    from parqlake.table.expiring import ExpireResult
+    from parqlake.table.health import LakeHealth
+    from parqlake.table.maintained import LakeMaintained
+    from parqlake.table.recovering import RecoverReport
+    from parqlake.table.vacuuming import VacuumResult
 
 Age = str | timedelta | int
 """`"7d"`, `"12h"`, `"30m"`, a timedelta, or 0."""
@@ -53,12 +54,14 @@ class Keeping:
             >>> orders.expire("30d", keep_last=10).versions   # doctest: +SKIP
             (1, 2, 3)
         """
+        from parqlake.table import expiring
+
         rule = expiring.expiry_rule(older_than, keep_last, keep_tags=keep_tags)
         return expiring.expire(self._context, self._info, rule, dry_run=dry_run)
 
     def vacuum(
         self,
-        older_than: Age = vacuuming.DEFAULT_AGE,
+        older_than: Age = "7d",
         *,
         dry_run: bool = False,
         force: bool = False,
@@ -81,6 +84,8 @@ class Keeping:
             >>> orders.expire("30d"); orders.vacuum().size_bytes   # doctest: +SKIP
             1073741824
         """
+        from parqlake.table import vacuuming
+
         age = vacuuming.vacuum_age(older_than, force=force)
         return vacuuming.vacuum_table(self._context, self._info, age, dry_run=dry_run, progress=progress)
 
@@ -92,7 +97,7 @@ class LakeKeeping:
 
     def vacuum(
         self,
-        older_than: Age = vacuuming.DEFAULT_AGE,
+        older_than: Age = "7d",
         *,
         dry_run: bool = False,
         force: bool = False,
@@ -107,6 +112,8 @@ class LakeKeeping:
             >>> lake.vacuum("30d", dry_run=True).files   # doctest: +SKIP
             12
         """
+        from parqlake.table import vacuuming
+
         age = vacuuming.vacuum_age(older_than, force=force)
         return vacuuming.vacuum_lake(self._context, age, dry_run=dry_run, progress=progress)
 
@@ -119,6 +126,8 @@ class LakeKeeping:
         Example:
             >>> print(lake.health())   # doctest: +SKIP
         """
+        from parqlake.table import health as healths
+
         return healths.lake_health(self._context, _tables(self._context, namespace))
 
     def maintain(
@@ -147,6 +156,8 @@ class LakeKeeping:
         Example:
             >>> lake.maintain().raise_errors()   # doctest: +SKIP
         """
+        from parqlake.table import maintained
+
         asked = maintained.upkeep(
             self._context,
             dry_run=dry_run,
@@ -168,6 +179,8 @@ class LakeKeeping:
             >>> [record.who for record in lake.recover().aborted]   # doctest: +SKIP
             ['etl@host7:4211']
         """
+        from parqlake.table import recovering
+
         return recovering.recover(self._context)
 
     def check(self, *, full: bool = False, progress: ProgressChoice = None) -> CheckReport:
@@ -185,6 +198,8 @@ class LakeKeeping:
             >>> for finding in lake.check().findings: print(finding)   # doctest: +SKIP
             error: sales.orders version 7: the file is missing from the store; bring the file back from a copy
         """
+        from parqlake.table import checking
+
         return checking.check(self._context, full=full, progress=progress)
 
 

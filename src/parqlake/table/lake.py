@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from parqlake.core.errors import InvalidOptionError, TableExistsError, TableNotFoundError
 from parqlake.core.names import check_namespace, parse_table_name
-from parqlake.table import importing, lake_write
 from parqlake.table.context import EngineChoice, LakeContext, now
-from parqlake.table.creation import described
-from parqlake.table.importing import ImportResult
 from parqlake.table.keeping import LakeKeeping
 from parqlake.table.lake_reading import LakeReading, found
 from parqlake.table.options import WriteOptions
@@ -19,8 +16,11 @@ from parqlake.table.records import LakeRecords
 from parqlake.table.result import WriteResult
 from parqlake.table.runs import LakeRuns
 from parqlake.table.table import Table
-from parqlake.table.transaction import Transaction
 from parqlake.table.writes import check_key
+
+if TYPE_CHECKING:
+    from parqlake.table.importing import ImportResult
+    from parqlake.table.transaction import Transaction
 
 
 class Lake(LakeKeeping, LakeReading, LakeRecords, LakeRuns):
@@ -65,6 +65,8 @@ class Lake(LakeKeeping, LakeReading, LakeRecords, LakeRuns):
         Example:
             >>> lake.create_table("sales.orders", frame, partition_by=["region"])   # doctest: +SKIP
         """
+        from parqlake.table.creation import described
+
         parsed = parse_table_name(name)
         if if_exists not in ("error", "ignore"):
             raise InvalidOptionError(f'if_exists={if_exists!r} is unknown; use "error" or "ignore"')
@@ -170,6 +172,8 @@ class Lake(LakeKeeping, LakeReading, LakeRecords, LakeRuns):
             >>> lake.write(frame, "sales.orders", mode="overwrite", partition_by=["region"])   # doctest: +SKIP
         """
         layout = {"partition_by": partition_by, "sort_by": sort_by, "properties": properties}
+        from parqlake.table import lake_write
+
         return lake_write.write(
             self,
             self._context,
@@ -222,6 +226,8 @@ class Lake(LakeKeeping, LakeReading, LakeRecords, LakeRuns):
             >>> lake.import_parquet("sales.old", "landing/orders").row_count   # doctest: +SKIP
             48000
         """
+        from parqlake.table import importing
+
         return importing.import_parquet(
             self._context,
             name,
@@ -281,6 +287,8 @@ class Lake(LakeKeeping, LakeReading, LakeRecords, LakeRuns):
             ...     tx.table("sales.lines").append(lines)
         """
         check_key(idempotency_key)
+        from parqlake.table.transaction import Transaction
+
         return Transaction(self._context, message=message, idempotency_key=idempotency_key)
 
     @property

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parqlake.core.model import Operation, TableInfo
-from parqlake.table import clustering as clusterings
-from parqlake.table import compacting, maintained, optimizing
-from parqlake.table import health as healths
-from parqlake.table.clustering import Clustering
-from parqlake.table.compacting import Compaction
 from parqlake.table.context import EngineChoice, LakeContext
-from parqlake.table.health import Health
-from parqlake.table.maintained import Maintained
-from parqlake.table.maintenance_call import mode_of
-from parqlake.table.maintenance_stats import TableMaintenance
-from parqlake.table.optimizing import Optimization
 from parqlake.table.progress import ProgressChoice
 from parqlake.table.writes import Call
+
+if TYPE_CHECKING:
+    from parqlake.table.clustering import Clustering
+    from parqlake.table.health import Health
+    from parqlake.table.maintained import Maintained
+    from parqlake.table.maintenance_stats import TableMaintenance
 
 
 class Maintaining:
@@ -81,12 +77,15 @@ class Maintaining:
             [['part-1.parquet', 'part-2.parquet']]
             >>> orders.compact(where="day >= '2026-11-01'").to_dict()   # doctest: +SKIP
         """
+        from parqlake.table.compacting import Compaction, compact
+        from parqlake.table.maintenance_call import mode_of
+
         mode = mode_of(dry_run=dry_run, commit=commit, idempotency_key=idempotency_key)
         asked = Compaction(
             target_mb_per_file, target_rows_per_file, where, sort, memory_limit, compression, old_schemas
         )
         call = Call(Operation.COMPACT, engine, message, idempotency_key, progress)
-        return compacting.compact(self._context, self._info, asked, call=call, mode=mode)
+        return compact(self._context, self._info, asked, call=call, mode=mode)
 
     def optimize(
         self,
@@ -138,12 +137,15 @@ class Maintaining:
             12
             >>> print(orders.clustering(["customer", "day"]))           # doctest: +SKIP
         """
+        from parqlake.table.maintenance_call import mode_of
+        from parqlake.table.optimizing import Optimization, optimize
+
         mode = mode_of(dry_run=dry_run, commit=commit, idempotency_key=idempotency_key)
         asked = Optimization(
             zorder_columns, curve, target_mb_per_file, target_rows_per_file, where, memory_limit, compression
         )
         call = Call(Operation.OPTIMIZE, engine, message, idempotency_key, progress)
-        return optimizing.optimize(self._context, self._info, asked, call=call, mode=mode)
+        return optimize(self._context, self._info, asked, call=call, mode=mode)
 
     def clustering(self, columns: Sequence[str] | None = None) -> Clustering:
         """How much the files of the newest version overlap in some columns, by the catalog's statistics alone.
@@ -158,7 +160,9 @@ class Maintaining:
               id           depth     1.00  overlap   0.0%
               day          depth    12.50  overlap 100.0%
         """
-        return clusterings.clustering(self._context, self._info, columns)
+        from parqlake.table.clustering import clustering
+
+        return clustering(self._context, self._info, columns)
 
     def health(self) -> Health:
         """What could be better about the table, what mends it, and what that costs, by the catalog alone.
@@ -171,7 +175,9 @@ class Maintaining:
             >>> for finding in orders.health().findings: print(finding.call)       # doctest: +SKIP
             t.compact(where="day = '2026-11-16'")
         """
-        return healths.health(self._context, self._info)
+        from parqlake.table.health import health
+
+        return health(self._context, self._info)
 
     def maintain(
         self,
@@ -208,6 +214,8 @@ class Maintaining:
             >>> orders.set_properties({**orders.properties, **policy})                     # doctest: +SKIP
             >>> print(orders.maintain())                                                   # doctest: +SKIP
         """
+        from parqlake.table import maintained
+
         asked = maintained.upkeep(
             self._context,
             dry_run=dry_run,

@@ -15,7 +15,6 @@ from parqlake.core.errors import InvalidOptionError, suggestion
 from parqlake.core.evolution.write_modes import SchemaMode, schema_mode
 from parqlake.core.model import TableInfo
 from parqlake.core.ports import FileVisitor, WriteSpec
-from parqlake.table.policy import check_policy
 from parqlake.table.progress import ProgressChoice
 
 CODECS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
@@ -128,6 +127,8 @@ def check_properties(properties: Mapping[str, Any]) -> dict[str, str]:
     _whole("row_group_size", None, text, None)
     if text.get("compression", "zstd").lower() not in CODECS:
         raise InvalidOptionError(f"compression={text['compression']!r} is unknown; use one of {', '.join(CODECS)}")
+    from parqlake.table.policy import check_policy
+
     check_policy(text)
     return text
 

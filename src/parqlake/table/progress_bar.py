@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from parqlake.core.errors import MissingExtraError
-from parqlake.core.maintenance.health import in_words
 
 if TYPE_CHECKING:
     from parqlake.table.progress import Progress
@@ -48,6 +47,8 @@ def amount(done: int, total: int | None, unit: str) -> str:
         ('3/12 files', '5.0 MiB')
     """
     if unit == "bytes":
+        from parqlake.core.maintenance.health import in_words
+
         return in_words(done) if total is None else f"{in_words(done)} of {in_words(total)}"
     return f"{done:,} {unit}" if total is None else f"{done:,}/{total:,} {unit}"
 

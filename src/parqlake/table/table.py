@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
@@ -12,13 +12,12 @@ from parqlake.core.model import Operation, TableInfo, Tag
 from parqlake.core.names import check_tag_name
 from parqlake.core.predicates import bind, parse
 from parqlake.core.schema import without_ids
-from parqlake.table import exporting, writes
 from parqlake.table import history as histories
+from parqlake.table import writes
 from parqlake.table.changes import TableChanges
 from parqlake.table.changing import Changing
 from parqlake.table.context import EngineChoice, LakeContext, now
 from parqlake.table.evolving import Evolving
-from parqlake.table.exporting import ExportResult
 from parqlake.table.history import HistoryEntry
 from parqlake.table.keeping import Keeping
 from parqlake.table.maintaining import Maintaining
@@ -28,6 +27,9 @@ from parqlake.table.runs import TableLineage
 from parqlake.table.scan import Scan, ScanRequest, check_columns, check_limit
 from parqlake.table.versions import Moment, check_live, check_only_added, live_head, resolve, resolve_after
 from parqlake.table.writes import Call
+
+if TYPE_CHECKING:
+    from parqlake.table.exporting import ExportResult
 
 
 class Table(Changing, Evolving, Keeping, Maintaining, TableChanges, TableLineage):
@@ -315,6 +317,8 @@ class Table(Changing, Evolving, Keeping, Maintaining, TableChanges, TableLineage
             >>> orders.export("iceberg").metadata       # doctest: +SKIP
             'sales/orders-0199…/metadata/v1.metadata.json'
         """
+        from parqlake.table import exporting
+
         return exporting.export(self._context, self._info, format, path, version=version, tag=tag)
 
     # -------------------------------------------------------------------------------------------- tags, properties

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from parqlake.core.changes import ChangePlan
-from parqlake.core.maintenance.rewriting import RewriteGroup, RowOrder
-from parqlake.core.merging import MergeOutcome, MergeRule, MergeTarget
 from parqlake.core.model import DataFile
 from parqlake.core.ports import ReadPlan, Store, WriteSpec
 from parqlake.core.schema import canonical_schema
-from parqlake.core.updating import RowChange
-from parqlake.engines.arrow.nans import NanFinder
-from parqlake.engines.arrow.part_writer import PartWriter, WriteJob
-from parqlake.engines.arrow.partition_writer import PartitionedWriter
+
+if TYPE_CHECKING:
+    from parqlake.core.changes import ChangePlan
+    from parqlake.core.maintenance.rewriting import RewriteGroup, RowOrder
+    from parqlake.core.merging import MergeOutcome, MergeRule, MergeTarget
+    from parqlake.core.updating import RowChange
 
 
 class PyArrowEngine:
@@ -54,20 +53,9 @@ class PyArrowEngine:
         Without rows there are no files. On an exception finished files stay where they are, for the caller
         to decide about, and those that were never finished are deleted.
         """
-        files: list[DataFile] = []
-        paths: list[str] = []
+        from parqlake.engines.arrow.writing import write_stream
 
-        def finished(path: str, file: DataFile) -> None:
-            paths.append(path)
-            files.append(file)
-
-        job = WriteJob(spec, store, NanFinder(spec.schema), finished)
-        if spec.partition_by:
-            _write_partitioned(data, PartitionedWriter(job, spill_folder=self._spill_folder))
-        else:
-            _write_plain(data, job)
-        store.sync(paths)
-        return files
+        return write_stream(data, spec, store, spill_folder=self._spill_folder)
 
     def rewrite(self, plan: ReadPlan, spec: WriteSpec, store: Store) -> list[DataFile]:
         """Reads what the plan names and writes it again by the spec, in a few streams at a time."""
@@ -137,29 +125,3 @@ class PyArrowEngine:
             return self.write(rows, own, store)
 
         return write_again(plan, spec, store, write, change=change, streams=self._streams)
-
-
-def _write_plain(data: pa.RecordBatchReader, job: WriteJob) -> None:
-    writer = PartWriter(job, "", {})
-    buffer = job.buffer()
-    try:
-        for batch in data:
-            buffer.push(batch)
-            while buffer.full:
-                writer.write(buffer.pop())
-        while buffer.rows:
-            writer.write(buffer.pop())
-        writer.close()
-    except BaseException:
-        writer.abandon()
-        raise
-
-
-def _write_partitioned(data: pa.RecordBatchReader, writer: PartitionedWriter) -> None:
-    try:
-        for batch in data:
-            writer.push(batch)
-        writer.finish()
-    except BaseException:
-        writer.abandon()
-        raise
