@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from parqlake.connectors.polars_frames import frame_of
-from parqlake.table.scan import pandas_frame
+from parqlake.table.arrow_rows import ArrowRows
 
 
 class RunningQuery(Protocol):
@@ -21,7 +21,7 @@ class RunningQuery(Protocol):
         """Runs it, and streams the rows; each call runs it again."""
 
 
-class SqlResult:
+class SqlResult(ArrowRows):
     """The rows of `lake.sql`. The query runs when they are asked for, on the versions that were found by the call.
 
     It can be asked as often as one likes, and be written to a table: `table.append(lake.sql("…"))`.
@@ -45,35 +45,15 @@ class SqlResult:
         """The rows as a stream of Arrow batches."""
         return self._query.run()
 
-    def to_reader(self) -> pa.RecordBatchReader:
-        """The same as `to_batches`."""
-        return self.to_batches()
-
-    def to_arrow(self) -> pa.Table:
-        """All rows as an Arrow table."""
-        return self.to_batches().read_all()
-
     def cancel(self) -> None:
         """Ends a run that is under way, from another thread perhaps, which then raises; engines that cannot go on."""
         cancel = getattr(self._query, "cancel", None)
         if cancel is not None:
             cancel()
 
-    def to_pandas(self, **options: Any) -> Any:
-        """All rows as a pandas frame; options go to `pyarrow.Table.to_pandas`."""
-        return pandas_frame(self.to_arrow(), options)
-
     def to_polars(self) -> Any:
         """All rows as a Polars data frame."""
         return frame_of(self.to_arrow())
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The Arrow stream interface."""
-        return self.to_batches().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        """The Arrow schema interface."""
-        return self.schema.__arrow_c_schema__()
 
     def __repr__(self) -> str:
         return f"<SqlResult with columns {', '.join(self.columns)}>"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from parqlake.table.scan import pandas_frame
+from parqlake.core.errors import MissingExtraError
 
 
 class ArrowRows(ABC):
@@ -41,3 +42,11 @@ class ArrowRows(ABC):
     def __arrow_c_schema__(self) -> object:
         """The Arrow schema interface."""
         return self.schema.__arrow_c_schema__()
+
+
+def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> Any:
+    """The rows as a pandas frame; options go to `pyarrow.Table.to_pandas`."""
+    try:
+        return table.to_pandas(**options)
+    except ImportError as error:
+        raise MissingExtraError("pandas", "pandas") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from parqlake.core.errors import CatalogError, InvalidOptionError, MissingExtraError
+from parqlake.core.errors import CatalogError, InvalidOptionError
 from parqlake.core.model import TableInfo
 from parqlake.core.ports import PlannedFile, ReadPlan, Store
 from parqlake.core.predicates import bind, parse
@@ -19,6 +19,7 @@ from parqlake.core.predicates.describe import describe
 from parqlake.core.predicates.tree import TRUE, Predicate, columns_of
 from parqlake.core.retention import parse_age
 from parqlake.core.schema import check_columns_exist, without_ids
+from parqlake.table.arrow_rows import ArrowRows
 from parqlake.table.context import LakeContext
 from parqlake.table.explain import Explanation, look_at, spark_way
 from parqlake.table.handing_over import HandingOver
@@ -44,7 +45,7 @@ class ScanRequest:
     """Only what was added after this version, be it still there or not."""
 
 
-class Scan(HandingOver):
+class Scan(ArrowRows, HandingOver):
     """A lazy read of one committed version; every `to_…` gives the same rows.
 
     The version is pinned when the scan is made: commits that come later do not change what it returns.
@@ -137,18 +138,6 @@ class Scan(HandingOver):
         """The rows of some of the plan's files, for those who share the work out."""
         return self._read(replace(self.plan, files=tuple(files), columns=tuple(columns)))
 
-    def to_reader(self) -> pa.RecordBatchReader:
-        """The same as `to_batches`: so that a scan can be written to another table."""
-        return self.to_batches()
-
-    def to_arrow(self) -> pa.Table:
-        """All rows as an Arrow table."""
-        return self.to_batches().read_all()
-
-    def to_pandas(self, **options: Any) -> Any:
-        """All rows as a pandas frame; options go to `pyarrow.Table.to_pandas`."""
-        return pandas_frame(self.to_arrow(), options)
-
     def to_spark(self, spark: Any = None) -> Any:
         """The rows as a Spark data frame: files pruned by the catalog, rows read by Spark's own reader.
 
@@ -158,14 +147,6 @@ class Scan(HandingOver):
         frame = self._context.connect_to("spark")(self.plan, self._context.store, spark)
         self._guard.hand_off()
         return frame
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The Arrow stream interface: Polars, DuckDB and others read a scan without copying."""
-        return self.to_batches().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        """The Arrow schema interface."""
-        return self.schema.__arrow_c_schema__()
 
     def dataset(self) -> Any:
         """A `pyarrow.dataset.FileSystemDataset` of exactly the surviving row groups.
@@ -294,14 +275,6 @@ class Scan(HandingOver):
             plan = replace(plan, files=tuple(replace(f, footer=footers.get(f.file_id, f.footer)) for f in plan.files))
         self._guard.check()
         return self._guard.stream(self._context.reader.batches(plan, self._context.store))
-
-
-def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> Any:
-    """The rows as a pandas frame; options go to `pyarrow.Table.to_pandas`."""
-    try:
-        return table.to_pandas(**options)
-    except ImportError as error:
-        raise MissingExtraError("pandas", "pandas") from error
 
 
 def check_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[str, ...] | None:
