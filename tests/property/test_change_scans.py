@@ -35,7 +35,7 @@ STEPS = st.one_of(
 def test_changes_are_those_of_the_model(
     shared_lake: Lake, first: list[Row], steps: list[tuple[str, object]], ends: tuple[int, int]
 ) -> None:
-    table = shared_lake.create_table(f"random.t{next(NUMBERS)}", SCHEMA)
+    table = shared_lake.create_table(f"changes.t{next(NUMBERS)}", SCHEMA)
     table.append(_table(first))
     for name, argument in steps:
         match name:

@@ -14,7 +14,7 @@ from parqlake.core.partitioning import parse_partition_text
 from parqlake.core.ports import PlannedFile, ReadPlan, Store
 from parqlake.core.schema import without_ids
 
-_SMALL_FILE_BYTES = 4 * 1024 * 1024
+_SMALL_FILE_BYTES = 1024 * 1024
 """A file of less, on average, is read in one go: a call for each column would take longer."""
 
 
