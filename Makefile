@@ -10,7 +10,6 @@ BIN := .venv/bin
 RUN := $(BIN)/python
 STAMP := .venv/.installed
 BENCHMARKS := planning append spark_write spark_read datasets merge spark_merge compaction clustering explorer reads pipeline
-export PYTHONDONTWRITEBYTECODE ?= 1
 
 # An environment that was made in another folder (a moved or copied checkout) is made again.
 ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))

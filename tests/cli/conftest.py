@@ -21,7 +21,7 @@ CLEAN = {
     name: value
     for name, value in os.environ.items()
     if not name.startswith(("PARQLAKE_", "PYTHON")) and name not in ("CI", "NO_COLOR", "PAGER", "FORCE_COLOR")
-} | {"PYTHONDONTWRITEBYTECODE": "1", "TERM": "xterm-256color"}
+} | {"TERM": "xterm-256color"}
 
 
 @dataclass(frozen=True)
