@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 from parqlake.core.errors import InvalidOptionError, MissingExtraError, suggestion
 from parqlake.storage_translations import duckdb_options, object_store_options, pyarrow_options
 from parqlake.stores.paths import shown_url
-from parqlake.stores.spellings import fsspec_arguments, spelled, spellings
+from parqlake.stores.spellings import ANONYMOUS, fsspec_arguments, spelled, spellings
 
 _HIDDEN = "***"
 _ADDRESSES = {"endpoint_url"}
@@ -30,6 +30,8 @@ class StorageOptions:
     """The protocols of addresses that the options are for; the first is the usual one."""
     secrets: ClassVar[frozenset[str]] = frozenset()
     """Fields that are never shown."""
+    choices: ClassVar[frozenset[str]] = frozenset()
+    """Flags that say one thing if True, another if False, and leave it to the cloud's own client if left out."""
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The environment variables that `from_env` looks into for a field; the first that is set wins."""
     package: ClassVar[tuple[str, str]] = ("fsspec", "all")
@@ -39,8 +41,8 @@ class StorageOptions:
         """Raises `InvalidOptionError` for values of a wrong kind, and for those that contradict one another."""
         for option in fields(self):  # type: ignore[arg-type]
             value = getattr(self, option.name)
-            if isinstance(option.default, bool):
-                if not isinstance(value, bool):
+            if isinstance(option.default, bool) or option.name in self.choices:
+                if not isinstance(value, bool) and value is not option.default:
                     raise self._wrong(option.name, value, "True or False")
             elif value is not None and (not isinstance(value, self._kinds(option.name)) or not value):
                 raise self._wrong(option.name, value, "a string that is not empty")
@@ -122,7 +124,7 @@ class StorageOptions:
 
         Example:
             >>> AwsStorageOptions(region="eu-west-1", endpoint_url="http://localhost:9000").to_duckdb()
-            {'type': 's3', 'endpoint': 'localhost:9000', 'use_ssl': False, 'region': 'eu-west-1'}
+            {'type': 's3', 'endpoint': 'localhost:9000', 'use_ssl': False, 'url_style': 'path', 'region': 'eu-west-1'}
         """
         return duckdb_options(self._remote(), self._fields())
 
@@ -187,6 +189,7 @@ class AwsStorageOptions(StorageOptions):
 
     protocols: ClassVar[tuple[str, ...]] = ("s3", "s3a")
     secrets: ClassVar[frozenset[str]] = frozenset({"key", "secret", "token"})
+    choices: ClassVar[frozenset[str]] = frozenset({"path_style"})
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "key": ("AWS_ACCESS_KEY_ID",),
         "secret": ("AWS_SECRET_ACCESS_KEY",),
@@ -210,8 +213,9 @@ class AwsStorageOptions(StorageOptions):
     """The server, if it is not Amazon's."""
     anon: bool = False
     """Without credentials: public buckets."""
-    path_style: bool = False
-    """The bucket in the path of addresses and not in the host name; many servers other than Amazon's want it."""
+    path_style: bool | None = None
+    """The bucket in the path of addresses, which many servers other than Amazon's want; or, if False, in the name of
+    the host. Left out, it is in the path if there is an `endpoint_url`."""
     requester_pays: bool = False
 
     def _check(self) -> None:
@@ -232,6 +236,7 @@ class AzureStorageOptions(StorageOptions):
 
     protocols: ClassVar[tuple[str, ...]] = ("abfs", "abfss", "az", "adl")
     secrets: ClassVar[frozenset[str]] = frozenset({"account_key", "connection_string", "sas_token", "client_secret"})
+    choices: ClassVar[frozenset[str]] = frozenset({"anon"})
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "account_name": ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"),
         "account_key": ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY"),
@@ -250,8 +255,9 @@ class AzureStorageOptions(StorageOptions):
     tenant_id: str | None = None
     client_id: str | None = None
     client_secret: str | None = None
-    anon: bool = False
-    """Without credentials: public containers."""
+    anon: bool | None = None
+    """Without credentials: public containers. With False, credentials are looked for in the usual places, which
+    `account_name` alone does not make adlfs do."""
 
     def _check(self) -> None:
         self._refuse_together("anon", "account_key", "connection_string", "sas_token", "client_secret")
@@ -286,6 +292,13 @@ class GcsStorageOptions(StorageOptions):
     @classmethod
     def _kinds(cls, name: str) -> tuple[type, ...]:
         return (str, Mapping) if name == "token" else (str,)
+
+    def _fields(self) -> dict[str, Any]:
+        given = StorageOptions._fields(self)  # no super(): a class with slots is made anew by its decorator
+        if given.get("token") == ANONYMOUS:
+            del given["token"]
+            given["anon"] = True
+        return given
 
     def _check(self) -> None:
         self._refuse_together("anon", "token")

@@ -68,6 +68,7 @@ _DUCKDB = {
     },
     "gs": {},
 }
+_GCSFS_WORDS = {"google_default", "cache", "cloud", "browser"}
 _DUCKDB_TYPES = {"s3": "s3", "abfs": "azure", "gs": "gcs"}
 
 
@@ -78,22 +79,29 @@ def object_store_options(protocol: str, given: Mapping[str, Any]) -> dict[str, s
     if protocol == "s3":
         if str(left.get("endpoint_url", "")).startswith("http://"):
             found["aws_allow_http"] = "true"
-        if left.pop("path_style", False):
-            found["aws_virtual_hosted_style_request"] = "false"
+        path_style = left.pop("path_style", None)
+        if path_style is not None:
+            found["aws_virtual_hosted_style_request"] = "false" if path_style else "true"
     if protocol == "gs":
         left.pop("project", None)  # reading and writing objects needs none
         if isinstance(left.get("token"), Mapping):
             found["google_service_account_key"] = json.dumps(dict(left.pop("token")))
+        elif left.get("token") in _GCSFS_WORDS:
+            raise InvalidOptionError(
+                f'object_store has no word for token="{left["token"]}"; leave it out, or give the path of a key file'
+            )
     renamed = _renamed(_OBJECT_STORE[protocol], left, "object_store")
-    return {**{name: "true" if value is True else str(value) for name, value in renamed.items()}, **found}
+    return {**{name: _text(value) for name, value in renamed.items()}, **found}
 
 
 def pyarrow_options(protocol: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """What `pyarrow.fs.S3FileSystem`, `AzureFileSystem` or `GcsFileSystem` takes."""
     left = dict(given)
     found: dict[str, Any] = {}
-    if protocol == "s3":
-        left.pop("path_style", None)  # as PyArrow has it, unless told otherwise
+    if left.pop("path_style", None) is False:  # the other way is PyArrow's own
+        found["force_virtual_addressing"] = True
+    if protocol == "abfs" and left.get("anon") is False:
+        del left["anon"]  # the credentials of the surroundings, which PyArrow looks for by itself
     endpoint = left.pop("endpoint_url", None)
     if endpoint:
         found["scheme"], found["endpoint_override"] = _parts(endpoint)
@@ -109,13 +117,18 @@ def duckdb_options(protocol: str, given: Mapping[str, Any]) -> dict[str, Any]:
         if endpoint:
             scheme, found["endpoint"] = _parts(endpoint)
             found["use_ssl"] = scheme == "https"
-        if left.pop("path_style", False):
-            found["url_style"] = "path"
+        path_style = left.pop("path_style", None)
+        if path_style is not None or endpoint:  # DuckDB would ask for bucket.localhost, which s3fs would not
+            found["url_style"] = "vhost" if path_style is False else "path"
         if "profile" in left:
             found["provider"] = "credential_chain"
         left.pop("anon", None)  # a secret without keys is just that
     elif "client_secret" in left:
         found["provider"] = "service_principal"
+    elif protocol == "abfs" and left.get("anon") is False and "connection_string" not in left:
+        found["provider"] = "credential_chain"
+    if left.get("anon") is False:
+        del left["anon"]
     return {**found, **_renamed(_DUCKDB[protocol], left, "DuckDB")}
 
 
@@ -124,6 +137,10 @@ def _renamed(names: Mapping[str, str], given: Mapping[str, Any], whose: str) -> 
         if field not in names:
             raise InvalidOptionError(f"{whose} has no word for {field}; leave it out, or read through parqlake")
     return {names[field]: value for field, value in given.items()}
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _parts(endpoint: str) -> tuple[str, str]:

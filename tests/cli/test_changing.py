@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,12 @@ def test_a_password_is_not_written_down(cli: Cli, tmp_path: Path, monkeypatch: p
     refused = cli("init", "lake", "--catalog", "postgresql://me:hush@127.0.0.1:1/d", cwd=tmp_path)
     assert refused.code == 1
     assert "hush" not in refused.err
+    for words in (
+        ("init", "sftp://u:hush@h/x", "--lake", "b"),
+        ("init", "lake", "--catalog", "host=h password=hush x"),
+    ):
+        refused = cli(*words, cwd=tmp_path)
+        assert (refused.code, "hush" in refused.err) == (2, False), refused.err
     address = LakeAddress("lake", "postgresql://me:hush@h/d?x=1", "")
     monkeypatch.chdir(tmp_path)
     assert _write_config(address).read_text() == 'lake = "lake"\ncatalog = "${PARQLAKE_CATALOG}"\n'
@@ -71,6 +78,39 @@ def test_rows_are_written_merged_and_deleted(place: Path, cli: Cli) -> None:
     assert (dry["version"], dry["restored_version"], dry["restored_rows"]) == (3, 1, 3)
     assert cli("restore", "sales.orders", "--to", "1", "-y", cwd=place).fields["version"] == "4"
     assert cli("tag", "sales.orders", "good", "--at", "2", cwd=place).fields["version"] == "2"
+    assert cli("tag", "sales.orders", "good", "--at", "2", cwd=place).code == 0
+    for change in (["--at", "3"], ["--delete"]):
+        asked = cli("tag", "sales.orders", "good", *change, cwd=place)
+        assert (asked.code, "keeps version 2" in asked.err) == (2, True)
+    assert cli("tag", "sales.orders", "--json", cwd=place).json["tags"] == [{"tag": "good", "version": 2}]
+    assert cli("tag", "sales.orders", "good", "--yes", cwd=place).fields["version"] == "4"
+    assert cli("tag", "sales.orders", "good", "--delete", "--yes", cwd=place).fields["deleted"] == "true"
+
+
+def test_texts_stay_what_they_are(place: Path, cli: Cli) -> None:
+    words = 'w,f\nNA,NaN\nnull,1.5\n,\n"",2\n"a,b\nc",\n'
+    assert cli("write", "odd.words", "-", "--format", "csv", cwd=place, stdin=words).code == 0
+    for sign, ending in ((",", "csv"), ("\t", "tsv")):
+        (place / f"late.{ending}").write_text(f"w{sign}f\n" + f"x{sign}1\n" * 400_000 + "short\n")
+        late = cli("write", "odd.words", f"late.{ending}", cwd=place)
+        assert (late.code, f"cannot read late.{ending} as csv" in late.err) == (1, True), late.err
+    odd = ['"q', "C:\\dir\\temp", 'z"', "tab\there", "line\nend", None, "NA"]
+    with parqlake.connect(place / "warehouse") as lake:
+        rows = lake.table("odd.words").scan().to_arrow()
+        assert rows["w"].to_pylist() == ["NA", "null", None, "", "a,b\nc"]
+        assert str(rows["f"].to_pylist()) == "[nan, 1.5, None, 2.0, None]"
+        lake.write(pa.table({"text": odd}), "odd.one")
+        lake.write(pa.table({"a\\b": odd, "n": range(len(odd))}), "odd.two")
+    for name, ending in (("odd.one", "tsv"), ("odd.two", "tsv.bz2")):
+        said = cli("head", name, "--limit", "0", cwd=place).out.encode()
+        (place / f"x.{ending}").write_bytes(bz2.compress(said) if ending.endswith("bz2") else said)
+        for target in (name, f"{name}_again"):  # with the types of a table, and without
+            done = cli("write", target, f"x.{ending}", cwd=place)
+            assert (done.code, done.fields["added_rows"]) == (0, str(len(odd))), done.err
+        with parqlake.connect(place / "warehouse") as lake:
+            first, *_ = lake.table(f"{name}_again").scan().to_arrow().columns
+            assert first.to_pylist() == odd
+            assert lake.table(name).scan().to_arrow().column(0).to_pylist() == [*odd, *odd]
 
 
 def test_files_are_kept_in_shape(place: Path, cli: Cli, make_orders: Orders) -> None:

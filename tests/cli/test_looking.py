@@ -79,6 +79,13 @@ def test_sql_streams_to_pipes_and_programs(cli: Cli, lake: Path) -> None:
     assert wide.lines[-1] == ["x" * 5000, "2999"]
 
 
+def test_a_date_is_a_moment_for_every_command(cli: Cli, lake: Path) -> None:
+    for words in (["sql", "select count(*) as n from sales.orders"], ["head", "sales.orders"]):
+        assert cli(*words, "--at", "2999-01-31", lake=lake).code == 0
+        early = cli(*words, "--at", "1999-01-31", lake=lake)
+        assert (early.code, "did not exist at 1999-01-31" in early.err) == (4, True), early.err
+
+
 def test_explain_says_what_is_skipped(cli: Cli, lake: Path) -> None:
     found = cli("explain", "sales.orders", "-w", "region = 'eu' and id < 50", "--json", lake=lake).json
     assert (found["files_total"], found["files_read"]) == (6, 1)

@@ -107,6 +107,19 @@ def test_a_wide_table_stays_readable(terminal: Callable[..., Screen], lake: Path
     assert "--transpose" in many.text
 
 
+def test_names_cannot_drive_the_terminal_either(terminal: Callable[..., Screen]) -> None:
+    name = "a\x1b]0;pwned\x07b"
+    for arguments in (
+        ("sql", f'select 1 as "{name}"'),
+        ("sql", f'select 1 as "{name}"', "--transpose"),
+        ("explain", "sales.orders", "-w", f"region = '{name}'"),
+    ):
+        screen = terminal(*arguments, PAGER="cat")
+        assert screen.end() == 0
+        assert "\x1b]" not in screen.raw
+        assert "a\\x1b]0;pwned\\x07b" in screen.text
+
+
 def test_many_rows_are_paged(terminal: Callable[..., Screen]) -> None:
     screen = terminal("sql", "select i, 'row ' || i as name from range(12000) t(i)", PARQLAKE_PAGER="less -R")
     screen.wait_for("row 15")
@@ -117,6 +130,10 @@ def test_many_rows_are_paged(terminal: Callable[..., Screen]) -> None:
     assert screen.end() == 0
     assert "first 10,000 rows" in screen.text
     assert "row 10000" not in screen.text
+    whole = terminal("sql", "select 'row ' || i as name from range(10005) t(i)", "--limit", "0", PAGER="cat")
+    assert whole.end() == 0
+    assert "row 10004" in whole.text
+    assert "(10,005 rows)" in whole.text
 
 
 def test_somebody_is_asked_before_rows_are_deleted(

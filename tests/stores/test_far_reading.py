@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 import uuid
@@ -18,11 +19,13 @@ from moto.server import ThreadedMotoServer
 
 import parqlake
 from parqlake.catalogs.writer import SqlWriter
-from parqlake.core.errors import DataCorruptionError, InvalidPredicateError
+from parqlake.core.errors import DataCorruptionError, InvalidPredicateError, StoreError
 from parqlake.core.footers import pack_footer, unpack_footer
+from parqlake.core.ports import PlannedFile
 from parqlake.core.schema import assign_field_ids
 from parqlake.core.statistics import describe_file
 from parqlake.core.wire import decode, encode
+from parqlake.engines.arrow.ranges import FetchedFile, Range
 from parqlake.stores.opening import open_store
 from parqlake.table.lake import Lake
 
@@ -165,7 +168,7 @@ def test_missing_and_short_files_are_named(bucket: Bucket, lake: Lake) -> None:
     data = store.read_bytes(path)
     damaged = bytearray(data)
     damaged[len(data) // 2] ^= 0xFF
-    for content in (data[: len(data) // 2], bytes(damaged)):
+    for content in (data[: len(data) // 2], data[:100], b"", bytes(damaged)):
         store.write_bytes(path, content)
         with pytest.raises(DataCorruptionError, match="is damaged") as caught:
             table.scan().to_arrow()
@@ -175,6 +178,47 @@ def test_missing_and_short_files_are_named(bucket: Bucket, lake: Lake) -> None:
         table.scan().to_arrow()
     assert "hush" not in str(caught.value) + repr(store)
     bucket.asked()
+
+
+def test_what_fails_on_the_way_is_no_damage(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    class ClientError(Exception):
+        """What a store's client raises that knows nothing of `OSError`."""
+
+    table = lake.create_table("sales.orders", SCHEMA)
+    table.append(orders(0).slice(0, 10))
+    filesystem = table._context.store.filesystem
+    for error in (
+        ConnectionResetError("reset by peer"),
+        TimeoutError("timed out"),
+        OSError(errno.EBUSY, "Please reduce your request rate"),
+        OSError("no number"),
+        ClientError("could not connect"),
+    ):
+        for raised in (False, True):
+
+            def fails(*_: Any, error: Exception = error, raised: bool = raised, **__: Any) -> list[Exception]:
+                if raised:
+                    raise error
+                return [error]
+
+            monkeypatch.setattr(filesystem, "cat_ranges", fails)
+            with pytest.raises(StoreError, match=r"cannot read .* run it again") as caught:
+                table.scan().to_arrow()
+            assert caught.value.__cause__ is error
+    monkeypatch.undo()
+    assert table.scan().to_arrow().num_rows == 10
+
+
+def test_a_read_across_a_hole_is_fetched() -> None:
+    data = bytes(range(200))
+    store = open_store(f"memory://{uuid.uuid4()}")
+    store.write_bytes("p", data)
+    file = PlannedFile("p", len(data), None, 1, len(data), {}, 1, 1)
+    spans = ((0, 10), (10, 20), (40, 140))
+    held = FetchedFile(file, store, [(Range(file, start, end), data[start:end]) for start, end in spans])
+    for start, size in ((5, 15), (5, 10), (15, 10), (15, 60), (0, 200), (30, 20), (130, 20)):
+        held.seek(start)
+        assert bytes(held.read(size)) == data[start : start + size]
 
 
 def test_a_packed_footer_is_the_footer(tmp_path: Path) -> None:

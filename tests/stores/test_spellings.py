@@ -81,7 +81,11 @@ OTHERS: list[tuple[str, dict[str, Any], StorageOptions]] = [
     ("s3", {"skip_signature": "true"}, AwsStorageOptions(anon=True)),
     ("s3", {"anonymous": True, "request_payer": "requester"}, AwsStorageOptions(anon=True, requester_pays=True)),
     ("s3", {"endpoint": "s3.example"}, AwsStorageOptions(endpoint_url="https://s3.example")),
-    ("s3", {"key": None, "anon": False, "force_virtual_addressing": True}, AwsStorageOptions()),
+    ("s3", {"key": None, "anon": False, "force_virtual_addressing": True}, AwsStorageOptions(path_style=False)),
+    ("s3", {"config_kwargs": {"s3": {"addressing_style": "virtual"}}}, AwsStorageOptions(path_style=False)),
+    ("abfs", {"account_name": "a", "anon": False}, AzureStorageOptions("a", anon=False)),
+    ("abfs", {"account_name": "a", "azure_skip_signature": "true"}, AzureStorageOptions("a", anon=True)),
+    ("gs", {"token": "anon"}, GcsStorageOptions(anon=True)),
     ("s3", {"AWS_REGION": "r", "region": "r"}, AwsStorageOptions(region="r")),
     (
         "abfs",
@@ -127,6 +131,32 @@ def test_what_is_told_to_others_is_understood_again() -> None:
             told = options.to_object_store()
             left = {"project": options.project} if isinstance(options, GcsStorageOptions) else {}
             assert from_dict({"protocol": options.protocol, **told, **left}) == options
+
+
+def test_what_is_left_out_is_not_what_is_false() -> None:
+    server: dict[str, Any] = {"endpoint_url": "https://oss.example"}
+    style: list[Any] = [None, True, False]
+    made = [AwsStorageOptions(**server, path_style=chosen) for chosen in style]
+    nested = [options.to_fsspec().get("config_kwargs", {}).get("s3", {}).get("addressing_style") for options in made]
+    assert nested == [None, "path", "virtual"], "s3fs takes the path for any endpoint, unless it is told"
+    assert [options.to_duckdb()["url_style"] for options in made] == ["path", "path", "vhost"]
+    assert "url_style" not in AwsStorageOptions(region="r").to_duckdb()
+    asked = [options.to_object_store().get("aws_virtual_hosted_style_request") for options in made]
+    assert asked == [None, "false", "true"]
+    assert [options.to_pyarrow().get("force_virtual_addressing") for options in made] == [None, None, True]
+    azure = AzureStorageOptions("a", anon=False)
+    assert azure.to_fsspec() == fsspec_options("az", {"account_name": "a", "anon": "false"})
+    assert azure.to_fsspec() == {"account_name": "a", "anon": False}, "else adlfs looks for no credentials"
+    assert azure.to_object_store()["azure_skip_signature"] == "false"
+    assert azure.to_pyarrow() == {"account_name": "a"}
+    assert azure.to_duckdb() == {"type": "azure", "provider": "credential_chain", "account_name": "a"}
+    assert AzureStorageOptions("a").to_fsspec() == {"account_name": "a"}
+    assert GcsStorageOptions(token="anon").to_object_store() == {"google_skip_signature": "true"}
+    with pytest.raises(InvalidOptionError, match='no word for token="cloud"'):
+        GcsStorageOptions(token="cloud").to_object_store()
+    for wrong in (lambda: AwsStorageOptions(path_style=0), lambda: AzureStorageOptions("a", anon="no")):  # type: ignore[arg-type]
+        with pytest.raises(InvalidOptionError, match="give True or False"):
+            wrong()
 
 
 def test_what_the_others_themselves_make_of_it() -> None:

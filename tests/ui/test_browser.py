@@ -11,6 +11,7 @@ from shooting import SHOTS, shoot, start_browser
 from ui_lake import PAGES, SCRIPT
 
 import parqlake
+from parqlake.testing.data import ORDERS, orders
 from parqlake.ui import app
 
 pytestmark = pytest.mark.xdist_group("ui")
@@ -140,8 +141,24 @@ def test_it_works_without_scripts(browser: Any, address: str) -> None:
         page.fill("#where", "customer = 7")
         page.get_by_role("button", name="Show").click()
         assert "customer = 7" in page.locator("#result").inner_text()
+        page.goto(f"{address}/sql")
+        page.fill("#q", "select 6 * 7 as answer")
+        page.get_by_role("button", name="Run").click()
+        assert page.locator("table.data td").inner_text() == "42"
     finally:
         context.close()
+
+
+def test_forms_that_write_are_let_through(page: Any, served: Callable[[Any], str], tmp_path: Path) -> None:
+    with parqlake.connect(tmp_path / "lake") as lake:
+        table = lake.create_table("a.b", ORDERS)
+        for number in range(2):
+            table.append(orders(5, first=5 * number))
+        page.goto(f"{served(app(lake, allow_writes=True))}/tables/a.b/maintenance")
+        page.locator("form[action$='/do/compact'] button").click()
+        page.get_by_role("heading", name="Done").wait_for()
+        assert "version 3" in page.locator("main").inner_text()
+        assert table.version == 3
 
 
 def test_the_documents_show_every_page() -> None:

@@ -32,7 +32,7 @@ def test_answers_keep_to_themselves(client: TestClient) -> None:
         assert {policy[name] for name in ("script-src", "style-src", "connect-src", "form-action")} == {"'self'"}
         assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
         assert "unsafe" not in headers["content-security-policy"]
-        assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
+        assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "same-origin")
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost@evil.example", "10.0.0.9"])
@@ -74,6 +74,9 @@ def test_a_token_opens_once_and_a_cookie_from_then_on(shown: parqlake.Lake) -> N
     assert "SameSite=strict" in cookie
     assert "s3cret" not in cookie
     assert asks.get("/").status_code == 200
+    odd = 'prefs={"a": 1}; a[b]=x y; ' + cookie.partition(";")[0]
+    asks.cookies.clear()
+    assert asks.get("/", headers={"cookie": odd}).status_code == 200, "what others left there does not matter"
     assert asks.get("/", headers={"host": "evil.example"}).status_code == 421
     away = asks.get("//evil.example/%2e%2e/?token=s3cret")
     assert away.headers.get("location", "/").startswith("/")
@@ -108,6 +111,10 @@ def test_changes_need_the_token_of_the_form(tmp_path: Path) -> None:
         assert table.scan().count() == 15
         assert asks.post("/tables/a.b/do/tag", data={**good, "version": "2", "name": "early"}).status_code == 200
         assert table.tags() == {"early": 2}
+        for action in ("restore", "tag"):  # no version is none, and not the empty one
+            answer = asks.post(f"/tables/a.b/do/{action}", data={**good, "name": "early"})
+            assert (answer.status_code, "no version is given" in answer.text) == (400, True)
+        assert (table.tags(), table.scan().count()) == ({"early": 2}, 15)
         assert asks.post("/tables/a.b/do/optimize", data={**good, "column": "id"}).status_code == 200
         assert asks.post("/tables/a.b/do/maintain", data=good).status_code == 200
         assert asks.post("/tables/a.b/do/vacuum", data={**good, "older_than": "1s"}).status_code == 400
@@ -195,7 +202,7 @@ def test_serve_listens_where_it_says(shown: parqlake.Lake, capsys: pytest.Captur
     patch.setattr(serving.webbrowser, "open", opened)
     patch.setattr(serving.uvicorn, "Server", Stoppable)
     try:
-        asked = {"port": 0, "token": "t0", "open_browser": True}
+        asked = {"host": "127.0.0.2", "port": 0, "token": "t0", "open_browser": True}
         thread = threading.Thread(target=serve, args=(shown,), kwargs=asked, daemon=True)
         thread.start()
         assert said.wait(20)
@@ -204,5 +211,5 @@ def test_serve_listens_where_it_says(shown: parqlake.Lake, capsys: pytest.Captur
         assert not thread.is_alive()
     finally:
         patch.undo()
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=t0", address)
+    assert re.fullmatch(r"http://127\.0\.0\.2:\d+/\?token=t0", address)
     assert address in capsys.readouterr().err

@@ -239,6 +239,14 @@ def test_sql_reads_some_rows_and_nothing_else(client: TestClient, shown: parqlak
     assert sum(row[1] for row in found["rows"]) == shown.table("sales.orders").scan().count()
     many = client.post("/sql.json", data={"q": "select * from sales.events"}).json()["result"]
     assert (len(many["rows"]), many["more"]) == (500, True)
+    all_of_it = client.post("/sql.json", data={"q": "select * from range(500)"}).json()["result"]
+    assert (len(all_of_it["rows"]), all_of_it["more"]) == (500, False)
+    large = "select repeat('ä', 9000) t, 'short' s, encode(repeat('b', 9000)) b, null::text n from range(300)"
+    found = client.post("/sql.json", data={"q": large}).json()["result"]
+    assert (len(found["rows"]), found["more"]) == (300, False)
+    assert found["rows"][7] == ["ä" * 5_000 + "…", "short", "62" * 5_000, None]
+    lists = client.post("/sql.json", data={"q": "select range(600_000) as l from range(9)"}).json()["result"]
+    assert (len(lists["rows"]), lists["more"]) == (1, True), "fewer rows, if they are large"
     for bad in ("drop table sales.orders", "select * from read_csv('/etc/passwd')", "", "select"):
         answer = client.post("/sql.json", data={"q": bad})
         assert (answer.status_code, bool(answer.json()["error"])) == (400, True)

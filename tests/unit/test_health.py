@@ -118,6 +118,17 @@ def test_findings_are_made_of_plans() -> None:
     assert small is not None
     assert small.message == "6 of 7 files are smaller than half of 1000 B; putting 6 together leaves 2 files"
     assert small.cost == Cost(3060, 3060, 7)
+    one = judge_small(
+        pack(items[:6], TARGETS).groups,
+        small=6,
+        files=6,
+        targets=TARGETS,
+        worth=True,
+        call="t.compact()",
+        cost=small.cost,
+    )
+    assert one is not None
+    assert one.message.endswith("putting 6 together leaves 1 file")
     assert str(small).startswith("warning: 6 of 7 files")
     assert str(small).endswith("t.compact()  (7 files, reads 3.0 KiB, writes 3.0 KiB)")
     large = judge_large(items, plan.groups, targets=TARGETS, call="t.compact()")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from parqlake import connect, errors
-from parqlake.core.errors import InvalidOptionError, MissingExtraError
+from parqlake.core.errors import InvalidOptionError
 from parqlake.table import progress_bar
 from parqlake.table.progress import SILENT, Progress, Report, check_progress, reporting
 
@@ -91,8 +91,6 @@ def test_who_is_told() -> None:
 def test_a_bar_needs_rich(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(progress_bar, "find_spec", lambda _: None)
     assert not progress_bar.is_wanted()
-    with pytest.raises(MissingExtraError, match=r"parqlake\[ui\]"):
-        connect(tmp_path / "lake", progress=True)
     with pytest.raises(errors.InvalidOptionError):
         connect(tmp_path / "lake", progress="bar")  # type: ignore[arg-type]
     assert not (tmp_path / "lake").exists()

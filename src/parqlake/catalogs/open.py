@@ -21,6 +21,8 @@ _EXAMPLES = (
     'use for instance "sqlite:///warehouse/catalog.sqlite", "duckdb:///warehouse/catalog.duckdb" or'
     ' "postgresql://user@host:5432/database"'
 )
+_PASSWORD = re.compile(r"(password\s*=).*", re.DOTALL | re.IGNORECASE)
+"""As in `host=h password=p`, which is no URL but is given for one; where the password ends is anybody's guess."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://(.*)", re.DOTALL)
 
 
@@ -57,7 +59,7 @@ def safe_url(url: str) -> str:
     """The URL without its password, however badly it is written."""
     match = _SCHEME.fullmatch(url)
     if match is None:
-        return url
+        return _PASSWORD.sub(r"\1***", url)
     scheme, rest = match.groups()
     # A password may hold any character if its writer forgot to escape it, so all up to the last @ is suspect.
     user, at, place = rest.rpartition("@")

@@ -247,7 +247,10 @@ class SqlReader(RetentionReads, HealthReads, RecordReads, FooterReads):
         if known is not None and version <= known.until:
             cover = with_bounds(self._session, table_id, known, columns, None)
             chosen = cover.chosen(version, ranges)
-            if len(self._load_segments(table_id, chosen)) == len(chosen):
+            # A segment of which bounds were asked for in vain may be gone: then those that took its place have them.
+            asked = columns - known.bounds.keys()
+            whole = all(len(cover.bounds[column]) == len(cover.added) for column in asked)
+            if whole and len(self._load_segments(table_id, chosen)) == len(chosen):
                 if len(cover.bounds) > len(known.bounds):
                     self._remember(key, cover, cover.size_bytes)
                 return chosen

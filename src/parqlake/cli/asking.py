@@ -11,7 +11,7 @@ from parqlake.cli.commanding import command
 from parqlake.cli.parameters import Limit, Transpose, Wide
 from parqlake.cli.rows import show_rows
 from parqlake.cli.session import Session
-from parqlake.cli.versions import number_or_tag
+from parqlake.cli.versions import is_moment, number_or_tag
 
 PANEL = "Look"
 
@@ -38,6 +38,7 @@ def sql(
     text = sys.stdin.read() if query == "-" else query
     when: dict[str, Any] = {}
     if at_version is not None:
-        when = {"as_of": at_version} if ":" in at_version else {"version": number_or_tag(at_version)}
+        is_time = ":" in at_version or is_moment(at_version)
+        when = {"as_of": at_version} if is_time else {"version": number_or_tag(at_version)}
     result = session.lake.sql(text, engine=engine, **when)
-    show_rows(session.out, result.to_batches(), limit=limit or None, wide=wide, transposed=transpose)
+    show_rows(session.out, result.to_batches(), limit=limit, wide=wide, transposed=transpose)

@@ -223,8 +223,10 @@ def tag(
     session: Session,
     table: TableName,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The tag; all are listed without one.")] = None,
+    *,
     at_version: At = None,
     remove: Annotated[bool, typer.Option("--delete", help="Take the tag away; the version stays.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Name a version, so that it can be read by name and is kept; or list the tags."""
     t = session.table(table)
@@ -234,10 +236,17 @@ def tag(
         rows = sorted(t.tags().items(), key=lambda item: (item[1], item[0]))
         session.out.report([Listing("tags", columns("tag", "version"), rows, "no tags")])
         return
+    before, after = t.tags().get(name), None if remove else pinned(t, at_version)
+    if before is not None:
+        after = None if remove else t.scan(version=after).version
+        if before != after:  # the tag may be all that keeps the version
+            what = f"Take tag {name} away" if remove else f"Move tag {name} to version {after}"
+            plan = record(table=table, tag=name, version=before, tagged_version=after)
+            session.confirm([plan], f"{what}? It keeps version {before} from being expired.", yes=yes)
     if remove:
         t.untag(name)
     else:
-        t.tag(name, pinned(t, at_version))
+        t.tag(name, after)
     session.out.report([record(table=table, tag=name, version=t.tags().get(name), deleted=remove)])
 
 

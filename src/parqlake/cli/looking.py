@@ -171,7 +171,7 @@ def head(
     """Show rows of a table: the first ones, of any version, filtered if asked for."""
     t = session.table(table)
     scan = t.scan(where, columns=names(chosen), limit=limit or None, **at(t, at_version))
-    show_rows(session.out, scan.to_batches(), limit=limit or None, wide=wide, transposed=transpose)
+    show_rows(session.out, scan.to_batches(), limit=limit, wide=wide, transposed=transpose)
 
 
 def explain(

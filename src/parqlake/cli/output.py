@@ -42,7 +42,10 @@ class Output:
 
     def text(self, text: str, document: dict[str, Any]) -> None:
         """Says what has a text of its own, the same for people and pipes."""
-        self.lines([plain.dumps(document, indent=2 if sys.stdout.isatty() else None) if self.as_json else text])
+        if self.as_json:
+            self.lines([plain.dumps(document, indent=2 if sys.stdout.isatty() else None)])
+        else:
+            self.lines(map(printable, text.split("\n")))
 
     def lines(self, lines: Iterable[str]) -> None:
         """Writes lines to stdout, as they come."""

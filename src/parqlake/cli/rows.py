@@ -25,16 +25,17 @@ SHOWN_ROWS = 10_000
 def show_rows(
     output: Output, reader: pa.RecordBatchReader, *, limit: int | None, wide: bool = False, transposed: bool = False
 ) -> None:
-    """Says rows: all of them, or `limit`; a terminal gets 10,000 at most if no limit is given, and says so.
+    """Says rows: all of them, or `limit`; a terminal gets 10,000 at most if nothing is said, and says so.
 
     Args:
         output: where to.
         reader: the rows, as a stream.
-        limit: the most rows; None for all.
+        limit: the most rows; 0 for all, and None for as many as whoever listens can take.
         wide: on a terminal, all columns in full width.
         transposed: on a terminal, one row below the other.
     """
     schema = reader.schema
+    limit = sys.maxsize if limit == 0 else limit
     if not output.is_terminal and not output.as_json:
         output.lines(_lines(reader, limit))
         return

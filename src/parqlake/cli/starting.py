@@ -36,7 +36,10 @@ def init(
 ) -> None:
     """Make a lake, and a parqlake.toml in this folder that names it, so that later commands find it."""
     if root is not None and session.shared.lake is not None:
-        raise UsageError(f"the lake is named twice: {root} and --lake {session.shared.lake}; give one of them")
+        from parqlake.catalogs.open import safe_url
+
+        both = f"{safe_url(root)} and --lake {safe_url(session.shared.lake)}"
+        raise UsageError(f"the lake is named twice: {both}; give one of them")
     named = root or session.shared.lake
     address = LakeAddress(named, session.shared.catalog, "init") if named else session.address
     lake = session.connect(address, create=True)

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from parqlake.cli.fitting import GAP, LEAST, Fitted, Wanted, fit
 from parqlake.cli.report import Column, Kind, Listing, Record, Report
-from parqlake.cli.values import ABSENT, for_people
+from parqlake.cli.values import ABSENT, for_people, printable
 
 _FEW_ROWS = 3
 """So few rows of a table that is too wide are shown one below the other, with all their columns."""
@@ -99,7 +99,7 @@ class Terminal:
         """The lines of a table. Rich's own tables take a hundred times as long, which ten thousand rows make felt."""
         kept = [(place, columns[place], width) for place, width in zip(fitted.kept, fitted.widths, strict=True)]
         bold, plain = self._codes("bold"), ("", "")
-        yield self._line([(column.title, column, width, bold) for _, column, width in kept], indent)
+        yield self._line([(printable(column.title), column, width, bold) for _, column, width in kept], indent)
         for row in shown:
             styles = [_style(row[place], column) for place, column, _ in kept]
             codes = [self._codes(style) if style else plain for style in styles]
@@ -141,7 +141,7 @@ class Terminal:
             yield from self._drawn(Text(f"row {number:,}", "bold"))
             grid = _grid()
             for column, value in zip(columns, row, strict=True):
-                grid.add_row(Text(column.name, "dim"), _cell(value, column))
+                grid.add_row(Text(printable(column.name), "dim"), _cell(value, column))
             yield from self._drawn(Padding(grid, (0, 0, 0, _INDENT)))
 
     def _drawn(self, what: Any) -> Iterator[str]:
@@ -196,7 +196,7 @@ def _page(command: list[str], lines: Iterable[str]) -> None:
 def _wanted(columns: Sequence[Column], shown: Sequence[Sequence[str]]) -> list[Wanted]:
     found = []
     for place, column in enumerate(columns):
-        width = max([cell_len(column.title), *(cell_len(row[place]) for row in shown)])
+        width = max([cell_len(printable(column.title)), *(cell_len(row[place]) for row in shown)])
         whole = column.kind.is_number or column.kind is Kind.TIME
         found.append(Wanted(width, whole, column.rank, LEAST if column.is_data else 2 * LEAST))
     return found
@@ -207,7 +207,7 @@ def _fields(part: Record) -> Table:
     for column, value in part.fields:
         shown = for_people(value, column.kind)
         if shown != ABSENT:
-            grid.add_row(Text(column.title, "dim"), _cell(shown, column))
+            grid.add_row(Text(printable(column.title), "dim"), _cell(shown, column))
     return grid
 
 

@@ -16,6 +16,8 @@ ABSENT = "–"
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _FOR_PIPES = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\\\ud800-\udfff]")
 _NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
+_FROM_PIPES = re.compile(r"\\(?:[tnr\\]|x[0-9a-f]{2}|u(?!d[89a-f])[0-9a-f]{4})")
+_READ = {spelt: character for character, spelt in _NAMED.items()}
 _SHOWN = {"\t": " ", "\n": "⏎"}
 
 
@@ -56,6 +58,16 @@ def for_pipes(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(for_pipes(item) for item in value)
     return _FOR_PIPES.sub(lambda found: _NAMED.get(found.group()) or _escaped(found), text_of(value))
+
+
+def from_pipes(text: str) -> str:
+    r"""The text that `for_pipes` spelt so; a backslash that begins none of its escapes stays.
+
+    Example:
+        >>> from_pipes(for_pipes("a\tb\x1b")) == "a\tb\x1b", from_pipes(r"C:\dir")
+        (True, 'C:\\dir')
+    """
+    return _FROM_PIPES.sub(lambda found: _READ.get(found.group()) or chr(int(found.group()[2:], 16)), text)
 
 
 def for_json(value: Any) -> Any:

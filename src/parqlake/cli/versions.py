@@ -13,7 +13,7 @@ def at(table: Table, text: str | None) -> dict[str, Any]:
     """What `scan` and `restore` take for it: `version` or `as_of`; nothing for the newest."""
     if text is None:
         return {}
-    if _is_moment(text) and text not in table.tags():
+    if is_moment(text) and text not in table.tags():
         return {"as_of": text}
     return {"version": number_or_tag(text)}
 
@@ -37,8 +37,8 @@ def pinned(table: Table, text: str | None) -> int | str | None:
     return version
 
 
-def _is_moment(text: str) -> bool:
-    """A date or a time; a number is a version, although ISO knows dates without hyphens."""
+def is_moment(text: str) -> bool:
+    """Whether it is a date or a time; a number is a version, although ISO knows dates without hyphens."""
     if text.isdigit():
         return False
     try:

@@ -13,6 +13,8 @@ from typing import Any
 
 from parqlake.core.errors import InvalidOptionError, suggestion
 
+ANONYMOUS = "anon"
+"""gcsfs's word for a token that is none."""
 _PREFIXES = {"s3": ("aws_",), "azure": ("azure_storage_", "azure_"), "gcs": ("google_", "gcs_")}
 _CLOUDS = {
     **dict.fromkeys(("s3", "s3a"), "s3"),
@@ -57,6 +59,8 @@ _NESTED = {"s3": ("client_kwargs", "config_kwargs")}
 _TRUE = {"true", "1", "requester"}
 _FALSE = {"false", "0"}
 _FLAGS = {"anon", "path_style", "requester_pays"}
+_OF_TWO_MINDS = {"s3": {"path_style"}, "azure": {"anon"}}
+"""Flags for which False is not what the file system does if it is told nothing."""
 
 
 def spelled(protocol: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -92,7 +96,10 @@ def spelled(protocol: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], 
             rest[given] = value
     if isinstance(fields.get("endpoint_url"), str):
         fields["endpoint_url"] = _with_scheme(fields["endpoint_url"], transport)
-    for flag in _FLAGS & set(fields):
+    if cloud == "gcs" and fields.get("token") == ANONYMOUS:
+        del fields["token"]
+        _put(fields, "anon", True, "token")
+    for flag in _FLAGS & set(fields) - _OF_TWO_MINDS.get(cloud, set()):
         if fields[flag] is False:
             del fields[flag]  # which it is anyway
     return fields, rest
@@ -120,13 +127,13 @@ def fsspec_arguments(protocol: str, fields: Mapping[str, Any]) -> dict[str, Any]
     """What the fsspec file system takes, from options by field."""
     cloud, arguments = _CLOUDS[protocol], dict(fields)
     if cloud == "s3":
-        region, path_style = arguments.pop("region", None), arguments.pop("path_style", False)
+        region, path_style = arguments.pop("region", None), arguments.pop("path_style", None)
         if region:
             arguments["client_kwargs"] = {"region_name": region}
-        if path_style:
-            arguments["config_kwargs"] = {"s3": {"addressing_style": "path"}}
+        if path_style is not None:
+            arguments["config_kwargs"] = {"s3": {"addressing_style": "path" if path_style else "virtual"}}
     elif cloud == "gcs" and arguments.pop("anon", False):
-        arguments["token"] = "anon"  # noqa: S105  gcsfs's word for none
+        arguments["token"] = ANONYMOUS
     return arguments
 
 

@@ -213,9 +213,10 @@ def _laid_out(
     else:
         result = compacting.compact(context, info, compaction_of(policy, asked.memory_limit), call=call, mode=mode)
     if result.compacted_file_count:
+        left = f"{result.after_file_count:,} {'file' if result.after_file_count == 1 else 'files'}"
         reason = (
             f"{result.compacted_file_count:,} of {result.before_file_count:,} files rewritten, "
-            f"{in_words(result.rewritten_bytes)}; {result.after_file_count:,} files now"
+            f"{in_words(result.rewritten_bytes)}; {left} now"
         )
         return MaintenanceStep(str(operation), True, reason, result)
     return MaintenanceStep(str(operation), False, _why_not(chooser, policy, columns), result)

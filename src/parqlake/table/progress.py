@@ -117,11 +117,8 @@ def check_progress(choice: Any) -> ProgressChoice:
 
     Raises:
         InvalidOptionError: it is neither a callable nor True, False or None.
-        MissingExtraError: a bar is asked for, and rich is not installed.
     """
-    if choice is True:
-        progress_bar.check_installed()
-    elif choice is not None and choice is not False and not callable(choice):
+    if choice is not None and not isinstance(choice, bool) and not callable(choice):
         raise InvalidOptionError(
             f"progress={choice!r} cannot be told anything; give a function that takes a parqlake.Progress, or False"
         )

@@ -8,8 +8,6 @@ import threading
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from parqlake.core.errors import MissingExtraError
-
 if TYPE_CHECKING:
     from parqlake.table.progress import Progress
 
@@ -31,12 +29,6 @@ def is_wanted(*, asked: bool = False) -> bool:
     except ValueError:  # closed
         return False
     return attached and find_spec("rich") is not None
-
-
-def check_installed() -> None:
-    """Raises `MissingExtraError` if there is nothing to draw bars with."""
-    if find_spec("rich") is None:
-        raise MissingExtraError("rich", "ui")
 
 
 def amount(done: int, total: int | None, unit: str) -> str:

@@ -41,17 +41,23 @@ def _vacuum(table: Table, ask: Ask) -> str:
 
 
 def _restore(table: Table, ask: Ask) -> str:
-    version = ask.integer("version", 0, least=1)
+    version = _version(ask)
     made = table.restore(version, message=_MESSAGE)
     return f"Version {version} is the newest again, as version {made.version}."
 
 
 def _tag(table: Table, ask: Ask) -> str:
-    name, version = ask.text("name"), ask.integer("version", 0, least=1)
+    name, version = ask.text("name"), _version(ask)
     if not name:
         raise InvalidOptionError("the tag has no name; give one, for instance release-1")
     table.tag(name, version)
     return f"Version {version} is called {name} now."
+
+
+def _version(ask: Ask) -> int:
+    if not ask.text("version"):
+        raise InvalidOptionError("no version is given; say which one, for instance version=3")
+    return ask.integer("version", 0, least=1)
 
 
 _ACTIONS: dict[str, tuple[str, Callable[[Table, Ask], str]]] = {

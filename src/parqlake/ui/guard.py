@@ -12,11 +12,11 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-from collections.abc import Collection, Iterable
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Collection
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,7 +30,7 @@ HEADERS = {
     ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with no-referrer, browsers send `Origin: null` even with our own forms
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
@@ -144,8 +144,6 @@ def same(shown: str, wanted: str) -> bool:
 
 
 def _cookie(headers: Headers, name: str) -> str:
-    try:
-        found: Iterable[SimpleCookie] = [SimpleCookie(text) for text in headers.getlist("cookie")]
-    except CookieError:
-        return ""
-    return next((jar[name].value for jar in found if name in jar), "")
+    """The cookie of that name, whatever cookies others have left beside it; empty if there is none."""
+    jars = [cookie_parser(text) for text in headers.getlist("cookie")]  # the standard library's gives up on an odd one
+    return next((jar[name] for jar in jars if name in jar), "")

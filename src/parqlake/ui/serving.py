@@ -58,8 +58,7 @@ def serve(
     with _listening(host, port) as listener:
         name = socket.gethostname() if host in _EVERYWHERE else host
         address = _address(name, listener.getsockname()[1], token)
-        hosts = () if is_loopback(host) else (host, name)
-        application = app(lake, allow_writes=allow_writes, token=token, hosts=hosts)
+        application = app(lake, allow_writes=allow_writes, token=token, hosts=(host, name))
         mode = "changes are allowed" if allow_writes else "read-only"
         print(f"parqlake explorer ({mode}): {address}  (stop it with Ctrl-C)", file=sys.stderr)  # noqa: T201
         config = uvicorn.Config(application, log_level="warning", access_log=False, server_header=False)

@@ -131,7 +131,7 @@ def judge_small(
     touched = sum(len(group.members) for group in saving)
     message = (
         f"{small:,} of {files:,} files are smaller than half of {_target(targets)}; putting {touched:,} together "
-        f"leaves {files - saved:,} files"
+        f"leaves {files - saved:,} {'file' if files - saved == 1 else 'files'}"
     )
     if not worth:
         message += ", which is not worth much"

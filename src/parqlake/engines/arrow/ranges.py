@@ -14,6 +14,8 @@ _HOLE_BYTES = 256 * 1024
 """What lies between two ranges is fetched with them up to this: a request more would take longer."""
 _PART_BYTES = 16 * 1024 * 1024
 """Longer ranges are fetched in parts, side by side."""
+_BEYOND_THE_END = 416
+"""What servers answer if the range begins where the file has ended already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,12 @@ class Range:
 class FetchFailed(Exception):  # noqa: N818 (a carrier: the reader raises the error of the tree)
     """Bytes of a file could not be had."""
 
-    def __init__(self, file: PlannedFile, reason: Exception) -> None:
-        """Says which file, and what the store's client raised."""
+    def __init__(self, file: PlannedFile, reason: Exception, *, on_the_way: bool = False) -> None:
+        """Says which file, what was raised, and whether the way to the store is at fault, and not the file."""
         super().__init__(str(reason))
         self.file = file
         self.reason = reason
+        self.on_the_way = on_the_way
 
 
 def joined(file: PlannedFile, spans: Sequence[tuple[int, int]]) -> list[Range]:
@@ -58,19 +61,38 @@ def fetch(ranges: Sequence[Range], store: Store) -> list[bytes]:
     Raises:
         FetchFailed: one of them is not there whole.
     """
-    found = store.filesystem.cat_ranges(
-        [store.full_path(wanted.file.path) for wanted in ranges],
-        [wanted.start for wanted in ranges],
-        [wanted.end for wanted in ranges],
-        on_error="return",
-    )
+    if not ranges:
+        return []
+    paths = [store.full_path(wanted.file.path) for wanted in ranges]
+    try:
+        found = store.filesystem.cat_ranges(
+            paths, [wanted.start for wanted in ranges], [wanted.end for wanted in ranges], on_error="return"
+        )
+    except Exception as error:  # each store's client has errors of its own
+        raise FetchFailed(ranges[0].file, error, on_the_way=True) from error
     for wanted, data in zip(ranges, found, strict=True):
         if isinstance(data, Exception):
-            raise FetchFailed(wanted.file, data)
+            if _status(data) == _BEYOND_THE_END:
+                short = EOFError(f"there is nothing from {wanted.start} on: the file is too short")
+                raise FetchFailed(wanted.file, short) from data
+            raise FetchFailed(wanted.file, data, on_the_way=True) from data
         if len(data) != wanted.end - wanted.start:
-            short = f"{len(data)} bytes from {wanted.start}, and not {wanted.end - wanted.start}: the file is too short"
-            raise FetchFailed(wanted.file, EOFError(short))
+            wrong = f"{len(data)} bytes from {wanted.start}, and not {wanted.end - wanted.start}: the file is too short"
+            raise FetchFailed(wanted.file, EOFError(wrong))
     return list(found)
+
+
+def _status(error: BaseException) -> int | None:
+    """What the server answered, as far as the store's client tells; each has its own place for it."""
+    seen: BaseException | None = error
+    while seen is not None:
+        answer = getattr(seen, "response", None)
+        told = answer.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(answer, dict) else None
+        for status in (told, *(getattr(seen, name, None) for name in ("status", "status_code", "code"))):
+            if isinstance(status, int):
+                return status
+        seen = seen.__cause__
+    return None
 
 
 class FetchedFile:
@@ -130,9 +152,11 @@ class FetchedFile:
         if not size:
             return b""
         number = bisect_right(self._starts, start) - 1
-        pieces = []
+        pieces: list[memoryview] = []
         position, end = start, start + size
         while number >= 0 and position < end and number < len(self._parts):
+            if pieces and self._starts[number] != position:  # between the parts lies a hole
+                break
             offset = position - self._starts[number]
             piece = self._parts[number][offset : offset + end - position]
             if not len(piece):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -9,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from parqlake.core.errors import DataCorruptionError, InvalidPredicateError, ParqlakeError
+from parqlake.core.errors import DataCorruptionError, InvalidPredicateError, ParqlakeError, StoreError
 from parqlake.core.evolution.projection import Projection, loosened
 from parqlake.core.os_errors import store_error
 from parqlake.core.ports import PlannedFile, ReadPlan, Store
@@ -25,6 +26,8 @@ _BATCH_READAHEAD = 4
 _LOCAL_READAHEAD_BYTES = 8 * 1024 * 1024
 _REMOTE_READAHEAD_BYTES = 64 * 1024 * 1024
 _MAX_FILES_AHEAD = 16
+_OF_THE_FILE = {None, errno.EINVAL, errno.EISDIR, errno.ENOTDIR}
+"""Numbers of errors that a file is to blame for, such as an offset in it that leads nowhere."""
 
 
 def plan_batches(plan: ReadPlan, store: Store) -> pa.RecordBatchReader:
@@ -117,7 +120,7 @@ def _read_directly(run: _Run, steps: _Steps, store: Store) -> Iterator[pa.Record
                 if rows.num_rows:
                     yield _relabelled(rows.select(run.result.names), run.result)
     except FetchFailed as failed:
-        raise damaged(failed.reason, failed.file) from failed.reason
+        raise damaged(failed.reason, failed.file, on_the_way=failed.on_the_way) from failed.reason
 
 
 def _rows_of(piece: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
@@ -225,12 +228,21 @@ def _explained(error: Exception, files: tuple[PlannedFile, ...], run: _Run, step
     return DataCorruptionError(f'reading "{files[0].path}" or a later file failed: {error}')
 
 
-def damaged(error: Exception, file: PlannedFile) -> Exception:
-    """What is raised for a file that cannot be read."""
+def damaged(error: Exception, file: PlannedFile, *, on_the_way: bool = False) -> Exception:
+    """What is raised for a file that cannot be read.
+
+    Args:
+        error: what was raised.
+        file: the file.
+        on_the_way: whether the way to the store is known to be at fault; what cannot come from a file counts as well.
+    """
     what_to_do = "restore it from a copy, or go back to a version that does not need it"
     if isinstance(error, FileNotFoundError):
         return DataCorruptionError(f'data file "{file.path}" is missing from the store; {what_to_do}')
     if isinstance(error, PermissionError):
         return store_error(error, "read", file.path, writing=False)
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    number = getattr(error, "errno", None)  # what Arrow says of a file's content has none
+    if on_the_way or isinstance(error, ConnectionError | TimeoutError) or number not in _OF_THE_FILE:
+        return StoreError(f'cannot read "{file.path}": {reason}; check the way to the store, then run it again')
     return DataCorruptionError(f'data file "{file.path}" is damaged ({reason}); {what_to_do}')
