@@ -40,7 +40,7 @@ def test_a_pipeline_from_landing_to_gold(warehouse: parqlake.Lake, spark: Any, t
     assert found(warehouse, "gold.customers", "customer", "amount") == [(7, 6.0), (8, 5000.0)]
     assert run.versions == {"silver.orders": 1, "silver.bad": 1, "gold.customers": 1}
     report = {step.name: step for step in run.report.steps}["orders"]
-    assert (report.rows, report.written, report.counts["inserted"], report.counts["quarantined"]) == (5, 2, 2, 2)
+    assert (report.rows, report.written, report.counts["inserted"], report.counts["quarantined"]) == (6, 2, 2, 2)
     rules = {rule.name: (rule.broken, len(rule.samples)) for rule in report.rules}
     assert rules == {"has_id": (0, 0), "positive": (2, 2), "known": (1, 1), "small": (2, 2), "unique(id)": (0, 0)}
     assert "quarantine positive: 2 (amount >= 0)" in str(run.report)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from parqlake.core.errors import FileNotInStoreError, InvalidOptionError
-from parqlake.pipeline import load, run_file
-from parqlake.pipeline.sources import NewFiles
+from parqlake.pipeline import cursor, load, run_file
+from parqlake.pipeline.landing import NewFiles
 from parqlake.pipeline.steps import Mode
 
 CONFIG = """
@@ -23,7 +24,6 @@ sql = "select * from {batch}"
 mode = "merge"
 keys = ["id"]
 dedupe = "at desc"
-incremental = { cursor = "at", lookback = "2h" }
 expect = [
   { name = "id", that = "id is not null" },
   { name = "ok", that = "n > 0", quarantine = "silver.bad" },
@@ -31,6 +31,13 @@ expect = [
   { row_count = [1, 10] },
 ]
 maintain = { compact = "128MB", cluster_by = ["id"] }
+
+[steps.late]
+target = "gold.late"
+source = { table = "crm.late" }
+mode = "merge"
+keys = ["id"]
+incremental = { cursor = "at", lookback = "2h" }
 """
 
 
@@ -47,7 +54,8 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_toml_file_is_the_same_pipeline(config: Path) -> None:
     pipeline = load(config)
-    (step,) = pipeline.steps
+    step, late = pipeline.steps
+    assert late.incremental == cursor("at", lookback="2h")
     assert (step.name, step.target, step.mode, step.keys) == ("orders", "silver.orders", Mode.MERGE, ("id",))
     assert [(rule.name, str(rule.action)) for rule in step.expect] == [
         ("id", "fail"),
@@ -71,6 +79,12 @@ def test_a_toml_file_is_the_same_pipeline(config: Path) -> None:
         ("name =", "title =", '"title"'),
         ("[steps.orders]", "[step.orders]", 'did you mean "steps"'),
         ("${TOKEN}", "${NO_SUCH_TOKEN}", "NO_SUCH_TOKEN"),
+        ("${TOKEN}", "hidden", "source.options.token is a secret that stands in the file"),
+        (
+            '"warehouse"',
+            '"warehouse"\ncatalog = "postgresql://etl:hidden@db/lake"',
+            "catalog is an address with a password",
+        ),
         ("new_files =", "newfiles =", "must name one of"),
         ("lookback", "look_back", 'did you mean "lookback"'),
         ("compact", "compaction", 'did you mean "compact"'),
@@ -90,18 +104,29 @@ def test_mistakes_are_named(config: Path, old: str, new: str, message: str) -> N
     assert run_file(config).exit_code == 1
 
 
-def test_a_python_file_holds_one_pipeline(tmp_path: Path) -> None:
+def test_a_python_file_holds_one_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "names.py").write_text("TARGET = 'silver.orders'\n")
     path = tmp_path / "orders_pipeline.py"
     text = (
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
         "from names import TARGET\n"
+        "@dataclass\n"
+        "class Order:\n"
+        "    number: int = 0\n"
         "from parqlake.pipeline import Pipeline\n"
         f"p = Pipeline('orders', lake={str(tmp_path / 'lake')!r})\n"
         "@p.step(target=TARGET)\n"
-        "def orders(): return None\n"
+        "def orders():\n"
+        "    from more_names import MORE\n"
+        "    return MORE\n"
     )
     path.write_text(text)
-    assert [step.target for step in load(path).steps] == ["silver.orders"]
+    (step,) = load(path).steps
+    (tmp_path / "more_names.py").write_text("MORE = 7\n")
+    assert (step.target, step.function()) == ("silver.orders", 7)
+    assert "orders_pipeline" not in sys.modules
     path.write_text(text + "q = Pipeline('other', lake=p.lake)\n")
     with pytest.raises(InvalidOptionError, match="there are: p, q"):
         load(path)

@@ -98,7 +98,9 @@ def test_a_backfill_that_stopped_goes_on_where_it_was(spark: Any, tmp_path: Path
         p = Pipeline("past", lake=lake, spark=spark)
         asked: list[int] = []
 
-        @p.step(target="t.numbers", incremental=cursor("n", start=0), expect=[expect("small", "n < 60")])
+        cut = {"incremental": cursor("n", start=0), "mode": "merge", "keys": ["n"]}
+
+        @p.step(target="t.numbers", expect=[expect("small", "n < 60")], **cut)
         def numbers(since: int, spark: Any) -> Any:
             asked.append(since)
             return spark.range(limit).withColumnRenamed("id", "n")

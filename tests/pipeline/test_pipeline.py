@@ -47,26 +47,28 @@ def test_rows_are_taken_in_checked_and_committed_together(warehouse: parqlake.La
     assert (warehouse.tables(), [run.status for run in warehouse.runs()]) == ([], [RunStatus.FAILED])
 
     drop(tmp_path / "landing", "1.json", (1, 7, 5.0, AT), (2, 7, -1.0, AT), (3, None, 2.0, AT), (4, 8, 5000.0, AT))
-    drop(tmp_path / "landing", "2.json", (1, 7, 6.0, "2026-11-02T00:00:00Z"), (5, 8, None, AT))
+    later = "2026-11-02T00:00:00Z"
+    drop(tmp_path / "landing", "2.json", (1, 7, 6.0, later), (5, 8, None, AT), (4, 8, -3.0, later))
     phases: list[tuple[str, str]] = []
     run = p.run(run_id="1", on_phase=lambda phase, step: phases.append((step, phase)))
     steps = [(step, phase) for step in ("orders", "total") for phase in ("read", "write", "expectations")]
     assert phases == [*steps, ("", "commit")]
     assert found(warehouse, "silver.orders", "id", "amount") == [(1, 6.0), (4, 5000.0)]
-    assert found(warehouse, "silver.bad", "id", "_rules") == [(2, "positive"), (5, "positive, small")]
+    assert found(warehouse, "silver.bad", "id", "_rules") == [(2, "positive"), (4, "positive"), (5, "positive, small")]
     assert found(warehouse, "gold.total", "amount") == [(5006.0,)]
     assert run.versions == {"silver.orders": 1, "silver.bad": 1, "gold.total": 1}
     told = run.report.steps[0]
-    assert (told.rows, told.written) == (5, 2)
-    assert dict(told.counts) == {"inserted": 2, "updated": 0, "deleted": 0, "dropped": 1, "quarantined": 2}
+    assert (told.rows, told.written) == (7, 2)
+    counts = {"inserted": 2, "updated": 0, "deleted": 0, "dropped": 1, "quarantined": 3, "duplicates": 1}
+    assert dict(told.counts) == counts
     rules = {rule.name: (rule.broken, len(rule.samples)) for rule in told.rules}
-    assert rules == {"has_id": (0, 0), "positive": (2, 2), "known": (1, 1), "small": (2, 2)}
+    assert rules == {"has_id": (0, 0), "positive": (3, 2), "known": (1, 1), "small": (2, 2)}
     again = p.run(run_id="1")
     assert again.replayed
     assert str(again.report) == str(run.report)
-    assert "quarantine positive: 2 (amount >= 0)" in str(run.report)
+    assert "quarantine positive: 3 (amount >= 0)" in str(run.report)
     (record,) = warehouse.runs("shop")
-    assert (record.status, record.rejects["orders.positive"]) == (RunStatus.SUCCEEDED, 2)
+    assert (record.status, record.rejects["orders.positive"]) == (RunStatus.SUCCEEDED, 3)
     assert {(made.table, made.version) for made in record.outputs} == set(run.versions.items())
 
 

@@ -15,9 +15,11 @@ from parqlake.pipeline import (
     changes,
     cursor,
     expect,
+    files,
     fresh,
     jdbc,
     maintain,
+    new_files,
     references,
     row_count,
     table,
@@ -54,6 +56,12 @@ def nothing() -> None:
         ({"incremental": cursor("at", lookback="2h")}, "a lookback sees rows again"),
         ({"mode": "snapshot", "keys": ["id"], "incremental": cursor("at")}, "needs all rows each time"),
         ({"mode": "overwrite", "incremental": cursor("at")}, "would replace all rows"),
+        ({"source": new_files("landing"), "incremental": cursor("at")}, "leave incremental out"),
+        ({"source": {"a": table("t.y"), "b": changes("t.z")}, "incremental": cursor("at")}, "leave incremental out"),
+        ({"mode": "snapshot", "keys": ["id"], "source": new_files("landing")}, r"use files\(…\) or table"),
+        ({"mode": "merge", "strategy": "full_merge", "keys": ["id"], "source": changes("t.y")}, "needs all rows"),
+        ({"mode": "snapshot", "keys": ["id"], "expect": [expect("a", "x").drop()]}, "or .fail"),
+        ({"mode": "merge", "strategy": "full_merge", "keys": ["id"], "incremental": cursor("at")}, "needs all rows"),
         ({"schema_mode": "loose"}, "schema_mode='loose' is unknown"),
         ({"expect": ["amount > 0"]}, "is no expectation"),
         ({"expect": [expect("a", "x"), expect("a", "y")]}, 'two expectations are called "a"'),
@@ -133,16 +141,39 @@ def test_orders_are_read_as_people_write_them() -> None:
 def test_a_password_in_an_address_is_refused() -> None:
     source = jdbc("jdbc:postgresql://db/shop", "orders", user="etl", password="hidden")
     assert "hidden" not in repr(source)
-    for url in ("jdbc:postgresql://etl:hidden@db/shop", "jdbc:mysql://db/shop?password=hidden", "postgresql://db/shop"):
-        with pytest.raises(InvalidOptionError):
+    for url in (
+        "jdbc:postgresql://etl:hidden@db/shop",
+        "jdbc:mysql://db/shop?password=hidden",
+        "jdbc:mysql://db/shop?user=u&password1=hidden",
+        "jdbc:oracle:thin:scott/hidden@db:1521:orcl",
+        "jdbc:databricks://db:443;PWD=hidden",
+        "jdbc:sqlserver://db;accessToken=hidden",
+        "postgresql://db/shop",
+    ):
+        with pytest.raises(InvalidOptionError) as raised:
             jdbc(url, "orders")
+        assert "hidden" not in str(raised.value)
+    for wrong in (
+        lambda: files(["landing", "s3a://AKIA:hidden@bucket/x"]),
+        lambda: files("https://host/x.csv?sv=1&sig=hidden"),
+        lambda: new_files("sftp://u:hidden@host/x"),
+    ):
+        with pytest.raises(InvalidOptionError, match="holds a password, key or token") as raised:
+            wrong()
+        assert "hidden" not in str(raised.value)
+    for fine in ("abfss://box@account.dfs.core.windows.net/x", "hdfs://a:8020/x", "landing/key=1/day=2", "C:/x"):
+        assert files(fine).shown == new_files(fine).folder == fine
+    for fine in ("jdbc:sqlserver://db:1433;databaseName=x", "jdbc:oracle:thin:@db:1521:orcl", "jdbc:sqlite:/a.db"):
+        assert jdbc(fine, "t").shown == f"{fine} t"
 
 
 def test_steps_run_after_those_whose_tables_they_read(warehouse: parqlake.Lake) -> None:
     p = Pipeline("shop", lake=warehouse)
     p.step(target="gold.daily", name="daily", source=table("silver.orders"))(rows)
     p.step(target="silver.orders", name="orders", expect=[expect("a", "b").quarantine("silver.bad")])(nothing)
-    p.step(target="gold.bad", name="bad", reads=["silver.bad"])(nothing)
+    p.step(target="gold.bad", name="bad", source=table("silver.bad"), reads=["crm.names"])(rows)
+    with pytest.raises(InvalidOptionError, match='step "orders" of the same pipeline writes; to see what the run'):
+        p.step(target="gold.worse", name="worse", reads=["silver.bad"])(nothing)
     p.step(target="gold.seen", name="seen", source=changes("silver.orders"))(rows)
     assert [step.name for step in p.steps] == ["orders", "daily", "bad", "seen"]
     with pytest.raises(InputError, match="in a circle: daily → back → daily"):
@@ -194,3 +225,9 @@ def test_a_plan_needs_no_spark(warehouse: parqlake.Lake) -> None:
         other = Pipeline("other", lake=warehouse, spark=no_spark)
         other.step(target="silver.orders", name="orders")(nothing)
         other.run(backfill=(0, 1, 1))
+    with pytest.raises(InvalidOptionError, match="use mode='merge' with keys"):
+        p.run(backfill=(0, 1, 1))
+    p.step(target="gold.seen", name="seen", source=changes("silver.orders"))(rows)
+    assert p.plan().steps[-1].sources == ("changes of silver.orders, which is not there yet",)
+    with pytest.raises(InvalidOptionError, match='did you mean "orders"'):
+        p.stream(checkpoint="none", step="order")

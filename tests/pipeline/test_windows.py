@@ -51,12 +51,55 @@ def test_a_watermark_survives_the_catalog() -> None:
 
 
 def test_a_backfill_moves_the_watermark_only_where_it_leaves_no_gap() -> None:
+    def past(since: int, until: int) -> Window:
+        return Window(since, until, with_until=False)
+
     known = Watermark(18, 20)
-    assert moved(None, Window(0, 10), 7) == Watermark(7, 10)
-    assert moved(known, Window(20, 30), 25) == Watermark(25, 30)
-    assert moved(known, Window(0, 10), 7) == known
-    assert moved(known, Window(30, 40), 35) == known
-    assert moved(known, Window(20, 30), None) == Watermark(18, 30)
+    assert moved(None, past(0, 10), 7, start=0) == Watermark(7, 10)
+    assert moved(None, past(5, 10), 7, start=0) is None  # what is before it has not been asked for
+    assert moved(known, past(20, 30), 25, start=0) == Watermark(25, 30)
+    assert moved(known, past(0, 10), 7, start=0) == known
+    assert moved(known, past(30, 40), 35, start=0) == known
+    assert moved(known, past(20, 30), None, start=0) == Watermark(18, 30)
+
+
+def test_an_ordinary_run_covers_what_it_saw_and_not_what_may_still_come() -> None:
+    numbers, moments = cursor("n", start=0), cursor("at")
+    known = moved(None, next_window(numbers, None, now=NOON, by_keys=True), 100, start=0)
+    assert known == Watermark(100, 100)
+    assert moved(known, backfill_windows(500, 600, 100)[0], 599, start=0) == known
+    assert moved(known, next_window(numbers, known, now=NOON, by_keys=True), None, start=0) == known
+    seen = NOON - timedelta(days=5)
+    known = moved(None, next_window(moments, None, now=NOON, by_keys=True), seen, start=EPOCH)
+    (day,) = backfill_windows(NOON - timedelta(days=3), NOON - timedelta(days=2), "1d")
+    assert moved(known, day, NOON - timedelta(days=2.5), start=EPOCH) == Watermark(seen, seen)
+    (january,) = backfill_windows("2026-01-01", "2026-02-01", "31d")
+    assert moved(None, january, NOON, start=EPOCH) is None
+    assert moved(None, next_window(moments, None, now=NOON, by_keys=True), None, start=EPOCH) == Watermark(None, EPOCH)
+
+
+def test_a_command_line_can_go_back_by_numbers() -> None:
+    assert backfill_windows("0", "25", "10") == backfill_windows(0, 25, 10)
+    assert [str(window) for window in backfill_windows("20260101", "20260103", "2d")] == [
+        "[2026-01-01T00:00:00+00:00, 2026-01-03T00:00:00+00:00)"
+    ]
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=12), st.integers(0, 9), st.sets(st.integers(0, 12)))
+def test_no_row_below_the_watermark_was_passed_over(runs: list[int | None], limit: int, rows: set[int]) -> None:
+    """Ordinary runs (None) that see rows up to a limit, which rises, and backfills of two numbers, in any order."""
+    asked, known = cursor("n", start=0), None
+    taken: set[int] = set()
+    for back in runs:
+        there = {n for n in rows if n <= limit}
+        ordinary = next_window(asked, known, now=NOON, by_keys=True)
+        window = ordinary if back is None else Window(back, back + 2, with_until=False)
+        inside = {n for n in (there if back is None else rows) if window.since <= n < window.until}  # type: ignore[operator]
+        taken |= inside
+        known = moved(known, window, max(inside, default=None), start=0)
+        if known is not None and known.value is not None:
+            assert {n for n in rows if n <= known.value} <= taken  # type: ignore[operator]
+        limit += 1
 
 
 @given(st.integers(-1000, 1000), st.integers(1, 2000), st.integers(1, 100))
@@ -72,7 +115,7 @@ def test_windows_one_after_the_other_move_the_watermark_to_what_was_seen(seen: l
     known = None
     for window in backfill_windows(0, 51, size):
         inside = [n for n in seen if window.since <= n < window.until]  # type: ignore[operator]
-        known = moved(known, window, max(inside, default=None))
+        known = moved(known, window, max(inside, default=None), start=0)
     assert known == Watermark(max(seen, default=None), 51)
 
 

@@ -113,7 +113,7 @@ def trace(table: str, runs: Iterable[RunRecord]) -> Lineage:
             up.setdefault(output.table, {}).setdefault(read.name, source)
             if read.is_table:
                 down.setdefault(read.name, {}).setdefault(output.table, product)
-    return Lineage(table, _walk(table, up.get, frozenset()), _walk(table, down.get, frozenset()))
+    return Lineage(table, _walk(table, up.get, frozenset(), {})[0], _walk(table, down.get, frozenset(), {})[0])
 
 
 def _pairs(run: RunRecord) -> Iterator[tuple[RunOutput, RunInput]]:
@@ -124,17 +124,29 @@ def _pairs(run: RunRecord) -> Iterator[tuple[RunOutput, RunInput]]:
 
 
 def _walk(
-    name: str, edges: Callable[[str], dict[str, LineageStep] | None], passed: frozenset[str]
-) -> tuple[LineageStep, ...]:
-    """The steps that lead on from a name; a table that stands on the way already ends it, so that circles end."""
+    name: str,
+    edges: Callable[[str], dict[str, LineageStep] | None],
+    passed: frozenset[str],
+    known: dict[str, tuple[LineageStep, ...]],
+) -> tuple[tuple[LineageStep, ...], bool]:
+    """The steps that lead on from a name, and whether they are the same whichever way led to it.
+
+    A table that stands on the way already ends it, so that circles end. What does not depend on the way is worked out
+    once: tables that are met again and again make the tree large, but not the work.
+    """
+    if name in known:
+        return known[name], True
     here = passed | {name}
-    found = []
+    found, whole = [], True
     for step in sorted((edges(name) or {}).values(), key=lambda step: step.name):
-        steps = () if step.name in here else _walk(step.name, edges, here)
+        steps, free = ((), False) if step.name in here else _walk(step.name, edges, here, known)
+        whole = whole and free
         found.append(
             LineageStep(step.name, step.version, step.pipeline, step.run_id, step.at, steps) if steps else step
         )
-    return tuple(found)
+    if whole:
+        known[name] = tuple(found)
+    return tuple(found), whole
 
 
 def _branches(steps: Sequence[LineageStep], indent: str) -> Iterator[str]:

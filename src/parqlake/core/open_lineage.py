@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -14,6 +15,7 @@ from parqlake.core.runs import RunInput, RunOutput, RunRecord, RunStatus
 LineageHook = Callable[[dict[str, Any]], None]
 """Takes one event; for instance sends it to a server as JSON."""
 
+_HOST = re.compile(r"(?P<host>\[[^\]]*\]|[^:;,\s]*)(?P<port>:\d+)?")
 _SPEC = "https://openlineage.io/spec"
 _EVENT_SCHEMA = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 _PRODUCER = f"urn:parqlake:{__version__}"
@@ -90,11 +92,16 @@ def _input(read: RunInput, namespace: str) -> dict[str, Any]:
     parts = urlsplit(read.name.removeprefix("jdbc:"))
     if not parts.scheme:
         return {"namespace": "file", "name": read.name, "facets": {}}
-    host = parts.hostname or ""
-    port = "" if parts.port is None else f":{parts.port}"
-    # Only host and path: what else an address may hold, be it a password, is nobody's business.
+    # Only host and path: what else an address may hold, be it a password, is nobody's business. Drivers of databases
+    # put options after a semicolon, where a port would end.
+    found = _HOST.match(parts.netloc.rpartition("@")[2])
+    host, port = (found["host"], found["port"] or "") if found else ("", "")
     place = f"{parts.scheme}://{host}{port}" if host else parts.scheme
-    return {"namespace": place, "name": parts.path.lstrip("/") if host else parts.path or read.name, "facets": {}}
+    return {
+        "namespace": place,
+        "name": (parts.path.lstrip("/") or "/") if host else parts.path or read.name,
+        "facets": {},
+    }
 
 
 def _output(made: RunOutput, namespace: str) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from parqlake.core.errors import InvalidOptionError, column_not_found
+from parqlake.core.errors import InvalidOptionError, QualityError, column_not_found
 from parqlake.core.model import from_micros
 from parqlake.pipeline.expectations import Action, TableCheck, TableRule
 from parqlake.pipeline.report import RuleReport
@@ -18,6 +18,7 @@ from parqlake.pipeline.windows import Cursor, Point, Window
 RULES = "__parqlake_rules"
 ROUTE = "__parqlake_route"
 _MET = "__parqlake_met_"
+_COUNT = "__parqlake_n"
 _DROPPED = ""
 _SAMPLE_CHARACTERS = 1_000
 _SHOWN_VALUES = 3
@@ -131,10 +132,20 @@ class Audit:
         return F.concat_ws(", ", *names)
 
 
-def windowed(frame: Any, cursor: Cursor, window: Window) -> Any:
-    """The rows of the window; those without a value are in none."""
-    from pyspark.sql import functions as F  # noqa: N812
+def windowed(frame: Any, cursor: Cursor, window: Window, *, by_keys: bool) -> Any:
+    """The rows of the window; those without a value are in none.
 
+    Unless rows go by keys, a run begins beyond the highest value of the one before; by a date that would leave out what
+    comes later on the same day.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import DateType
+
+    if not by_keys and cursor.column in frame.columns and frame.schema[cursor.column].dataType == DateType():
+        raise InvalidOptionError(
+            f'the cursor\'s column "{cursor.column}" is a date: rows that come later on the same day would never be '
+            'taken; use mode="merge" with keys, which takes the last day again, or a cursor by a timestamp'
+        )
     place = _column(frame, cursor)
     low, high = (F.lit(end) if isinstance(end, int) else moment(end) for end in (window.since, window.until))
     above = place >= low if window.with_since else place > low
@@ -176,7 +187,8 @@ def ask_table(
     else:
         if rule.check is TableCheck.UNIQUE:
             keys = [column(name) for name in names]
-            bad = ask(step.target, names).groupBy(*keys).count().where("count > 1")
+            counted = ask(step.target, names).groupBy(*keys).agg(F.count(F.lit(1)).alias(_COUNT))
+            bad = counted.where(f"{_COUNT} > 1").drop(_COUNT)
         else:
             assert rule.table is not None and rule.column is not None
             _known(batch, names[0])
@@ -189,6 +201,29 @@ def ask_table(
             shown = tuple(row[0] for row in first.select(F.to_json(F.struct("*"))).collect())
         detail = f"{broken:,} values"
     return RuleReport(rule.name, str(rule.action), broken, detail, shown)
+
+
+def broken(step: Step, pipeline: str, rules: Sequence[RuleReport]) -> QualityError:
+    """The error that says which rules keep a run from being committed, with rows that break them."""
+    lines = []
+    for rule in rules:
+        if rule.failed:
+            lines.append(f'  "{rule.name}" ({rule.detail}): {rule.broken:,} broken')
+            lines += [f"    {sample}" for sample in rule.samples]
+    return QualityError(
+        f'step "{step.name}" of pipeline "{pipeline}": what would be committed to {step.target} is not '
+        "as expected; nothing was committed\n" + "\n".join(lines)
+    )
+
+
+def check_empty(step: Step, pipeline: str, counted: Counted) -> None:
+    """Raises if a step would delete all rows of its target because none came, and nobody said that this may be."""
+    expected = any(rule.check is TableCheck.ROW_COUNT for rule in step.table_rules)
+    if step.deletes_missing and not counted.kept and not expected:
+        raise QualityError(
+            f'step "{step.name}" of pipeline "{pipeline}" returned no rows, which would delete all rows of '
+            f"{step.target}; nothing was committed. If that can be meant, say so: expect=[row_count(0)]"
+        )
 
 
 def _place(frame: Any, cursor: Cursor) -> Any:
@@ -208,7 +243,8 @@ def _column(frame: Any, cursor: Cursor) -> Any:
             f'the cursor\'s column "{cursor.column}" is a {kind}; '
             + ("give cursor(…, start=0) for a number" if whole else "a cursor is a timestamp, a date or a whole number")
         )
-    return column(cursor.column).cast("bigint" if cursor.counts else "timestamp")
+    # Text that is no moment is no value: else one such row would fail every run.
+    return column(cursor.column).try_cast("bigint" if cursor.counts else "timestamp")
 
 
 def _known(frame: Any, name: str) -> None:

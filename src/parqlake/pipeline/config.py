@@ -25,10 +25,11 @@ from typing import Any
 
 from parqlake.core.errors import InvalidOptionError, suggestion
 from parqlake.pipeline import expectations, sources
+from parqlake.pipeline.addresses import holds_secret, is_secret, is_written_out
 from parqlake.pipeline.expectations import Expectation
 from parqlake.pipeline.maintain import Maintain, maintain
 from parqlake.pipeline.pipeline import Pipeline, absolute
-from parqlake.pipeline.sources import Source
+from parqlake.pipeline.reading import Source
 from parqlake.pipeline.steps import BATCH, make_step
 from parqlake.pipeline.windows import Cursor, cursor
 from parqlake.wiring import connect
@@ -230,11 +231,21 @@ def _known(given: Any, known: tuple[str, ...], place: str) -> None:
 def _secrets(given: Any, place: str) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise InvalidOptionError(f"{place} is {given!r}, and not a table of keys")
+    for key, value in given.items():
+        if isinstance(value, str) and is_secret(key) and is_written_out(value):
+            raise InvalidOptionError(
+                f'{place}.{key} is a secret that stands in the file; put it into the environment, and write "${{NAME}}"'
+            )
     return {key: _secret(value, f"{place}.{key}") if isinstance(value, str) else value for key, value in given.items()}
 
 
 def _secret(text: str, place: str) -> str:
     """The text with `${NAME}` from the environment; what is not there is told by name, never by value."""
+    if holds_secret(_SECRET.sub("", text)):
+        raise InvalidOptionError(
+            f"{place} is an address with a password or token that stands in the file; put it into the environment, and "
+            'write "${NAME}"'
+        )
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in os.environ:

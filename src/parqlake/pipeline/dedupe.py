@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from parqlake.core.errors import InvalidOptionError
@@ -41,7 +43,10 @@ def parse_order(text: Any) -> tuple[Order, ...]:
 
 
 def deduplicated(frame: Any, keys: Sequence[str], order: Sequence[Order]) -> Any:
-    """The first row of each key in this order, NULLs last; of equals always the same one."""
+    """The first row of each key in this order, NULLs last; of equals always the same one.
+
+    Rows of which a part of the key is NULL have no key, and all stay: what becomes of them is not said by an order.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
 
@@ -50,4 +55,5 @@ def deduplicated(frame: Any, keys: Sequence[str], order: Sequence[Order]) -> Any
     hashed = [column(field.name) for field in frame.schema.fields if "map<" not in field.dataType.simpleString()]
     window = Window.partitionBy(*(column(key) for key in keys)).orderBy(*ranked, F.xxhash64(*hashed))
     numbered = frame.withColumn("__parqlake_row", F.row_number().over(window))
-    return numbered.where("__parqlake_row = 1").drop("__parqlake_row")
+    keyless = reduce(or_, (column(key).isNull() for key in keys))
+    return numbered.where((F.col("__parqlake_row") == 1) | keyless).drop("__parqlake_row")

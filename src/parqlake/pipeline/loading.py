@@ -99,17 +99,27 @@ def _told(run: Run) -> str:
 
 
 def _executed(file: Path) -> Mapping[str, Any]:
-    """The names of a Python file, run as a module; files beside it can be imported by it."""
+    """The names of a Python file, run as a module; files beside it can be imported by it, and by its steps later.
+
+    The module is known to Python only while it is run, which dataclasses need. Afterwards it is not, so that Spark
+    sends the functions of the file to its workers whole: those could not import it.
+    """
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     folder = str(file.resolve().parent)
-    sys.path.insert(0, folder)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    before = sys.modules.get(spec.name)
+    sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
     finally:
-        sys.path.remove(folder)
+        if before is None:
+            sys.modules.pop(spec.name, None)
+        else:
+            sys.modules[spec.name] = before
     return vars(module)
 
 

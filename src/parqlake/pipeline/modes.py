@@ -13,27 +13,23 @@ from parqlake.core.errors import InvalidOptionError, TableNotFoundError, column_
 from parqlake.core.evolution.write_modes import SchemaMode
 from parqlake.core.merging import MergeStrategy
 from parqlake.engines.spark.types import arrow_schema
-from parqlake.pipeline.dedupe import Order, deduplicated
-from parqlake.pipeline.spark_columns import column, moment
+from parqlake.pipeline.scd2 import VALID_FROM, dated, history
+from parqlake.pipeline.spark_columns import column
 from parqlake.pipeline.steps import Mode, Step
 from parqlake.table.transaction import Transaction
 from parqlake.table.transaction_table import TransactionTable
 
-VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"
+ABOUT_REJECTED = ("_rules", "_run_id", "_quarantined_at")
+"""Columns that a quarantine has besides those of the rows."""
 Keep = Callable[[Any], Any]
 """Persists a frame until the run ends."""
 
 
-def prepared(frame: Any, step: Step) -> Any:
-    """One row for each key where that is asked for, or where the mode needs it."""
+def checked_columns(frame: Any, step: Step) -> Any:
+    """The frame, if it has the columns that the step's keys and order name."""
     for name in (*step.keys, *(order.column for order in step.dedupe)):
         if name not in frame.columns:
             raise column_not_found(name, frame.columns)
-    if step.dedupe:
-        return deduplicated(frame, step.keys, step.dedupe)
-    if step.mode is Mode.SCD2:
-        since = effective_column(step)
-        return deduplicated(frame, step.keys, () if since is None else (Order(since, descending=True),))
     return frame
 
 
@@ -43,7 +39,7 @@ def write_rows(tx: Transaction, frame: Any, step: Step, *, at: datetime, keep: K
     `none` says that there are no rows, and that nothing is to be done about that.
     """
     if step.mode is Mode.SCD2:
-        frame = _dated(frame, step, at)
+        frame = dated(frame, step, at)
     table, schema = target_table(
         tx,
         step.target,
@@ -56,7 +52,8 @@ def write_rows(tx: Transaction, frame: Any, step: Step, *, at: datetime, keep: K
     if none:
         return {}
     whole = list(frame.columns)
-    rows = frame if step.schema_mode is SchemaMode.STRICT else conformed(frame, schema)
+    same = step.schema_mode is SchemaMode.STRICT and step.mode is not Mode.SCD2
+    rows = frame if same else conformed(frame, schema)
     match step.mode:
         case Mode.APPEND:
             table.append(rows)
@@ -65,23 +62,60 @@ def write_rows(tx: Transaction, frame: Any, step: Step, *, at: datetime, keep: K
             table.overwrite(rows, step.where)
             return {}
         case Mode.SCD2:
-            source = keep(_history(table, rows, step))
+            source = keep(history(table, rows, step))
             counts = table.merge(source, on=[*step.keys, VALID_FROM], strategy="upsert")
         case _:
             strategy = MergeStrategy.FULL_MERGE if step.mode is Mode.SNAPSHOT else step.strategy
-            # Columns that the rows lack keep their values where a row is updated, and are NULL where one is new.
+            # Columns that the rows lack keep their values where a row is updated, and are NULL where one is new. Rows
+            # that are all key change nothing where there is one.
             changed = [name for name in whole if name not in step.keys]
-            lacking = set(rows.columns) - set(whole) and strategy.updates and changed
+            lacking = set(rows.columns) - set(whole) and strategy.updates
             counts = table.merge(
                 rows, on=list(step.keys), strategy=strategy, update_columns=changed if lacking else None
             )
     return {"inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted}
 
 
-def write_rejected(tx: Transaction, frame: Any, table: str) -> None:
-    """Adds rejected rows to a quarantine, which follows the columns that rows come with."""
-    place, schema = target_table(tx, table, frame, SchemaMode.PROMOTE)
-    place.append(conformed(frame, schema))
+def write_rejected(tx: Transaction, frame: Any, table: str, *, seen_again: bool, keep: Keep) -> bool:
+    """Adds rejected rows to a quarantine, which follows the columns that rows come with; says whether there were any.
+
+    `seen_again` says that rows of earlier runs may be among them, as they are with a cursor: those that are in the
+    quarantine already are left out.
+    """
+    known = _is_there(tx, table)
+    try:
+        place, schema = target_table(tx, table, frame, SchemaMode.PROMOTE)
+    except InvalidOptionError as error:
+        if not known:
+            raise
+        raise InvalidOptionError(
+            f"the rows that this step puts into {table} have other columns than those of a step before it in the same "
+            "run; give each step a quarantine of its own, or rows of the same columns"
+        ) from error
+    rows = conformed(frame, schema)
+    if seen_again and known:
+        rows = keep(_unknown(rows, place, [name for name in frame.columns if name not in ABOUT_REJECTED]))
+        if rows.isEmpty():
+            return False
+    place.append(rows)
+    return True
+
+
+def _is_there(tx: Transaction, name: str) -> bool:
+    try:
+        tx.table(name)
+    except TableNotFoundError:
+        return False
+    return True
+
+
+def _unknown(rows: Any, place: TransactionTable, names: Sequence[str]) -> Any:
+    """The rows that the table does not hold, as far as these columns say."""
+    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    compared = [name for name in names if "map<" not in types[name]]  # which Spark does not compare
+    there = place.scan(columns=compared).to_spark(rows.sparkSession).alias("old")
+    same = _all(column(name, of="new").eqNullSafe(column(name, of="old")) for name in compared)
+    return rows.alias("new").join(there, same, "left_anti")
 
 
 def target_table(
@@ -115,61 +149,6 @@ def conformed(frame: Any, schema: pa.Schema) -> Any:
         else:
             columns.append(column(field.name).cast(field.dataType).alias(field.name))
     return frame.select(*columns)
-
-
-def effective_column(step: Step) -> str | None:
-    """The column that says since when a row of SCD2 holds; None for the time of the run."""
-    if step.effective is not None:
-        return step.effective
-    return None if step.incremental is None or step.incremental.counts else step.incremental.column
-
-
-def _dated(frame: Any, step: Step, at: datetime) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    taken = [name for name in (VALID_FROM, VALID_TO, IS_CURRENT) if name in frame.columns]
-    if taken:
-        raise InvalidOptionError(
-            f'step "{step.name}": mode="scd2" makes the column "{taken[0]}" itself; rename that of the step'
-        )
-    since = effective_column(step)
-    if since is not None and since not in frame.columns:
-        raise column_not_found(since, frame.columns)
-    held = moment(at) if since is None else F.coalesce(column(since).cast("timestamp"), moment(at))
-    return frame.withColumns({VALID_FROM: held, VALID_TO: F.lit(None).cast("timestamp"), IS_CURRENT: F.lit(True)})
-
-
-def _history(table: TransactionTable, rows: Any, step: Step) -> Any:
-    """New states of keys, and the states that end by them: what is merged by key and beginning.
-
-    A row that says nothing new is left out, and so is one that is older than the state that is known.
-    """
-    from pyspark.sql import functions as F  # noqa: N812
-
-    current = table.scan(f"{IS_CURRENT} = true").to_spark(rows.sparkSession)
-    new, old = rows.alias("new"), current.alias("old")
-    same_key = _all(column(key, of="new").eqNullSafe(column(key, of="old")) for key in step.keys)
-    told = {*step.keys, VALID_FROM, VALID_TO, IS_CURRENT, effective_column(step)}
-    tracked = [name for name in rows.columns if name not in told]
-    differs = (
-        ~_all(column(name, of="new").eqNullSafe(column(name, of="old")) for name in tracked)
-        if tracked
-        else F.lit(False)
-    )
-    met = new.join(old, same_key, "left")
-    begins, began = column(VALID_FROM, of="new"), column(VALID_FROM, of="old")
-    opened = met.where(began.isNull() | (differs & (begins >= began))).select("new.*")
-    ended = met.where(differs & (begins > began)).select(
-        *(
-            begins.alias(name)
-            if name == VALID_TO
-            else F.lit(False).alias(name)
-            if name == IS_CURRENT
-            else column(name, of="old")
-            for name in rows.columns
-        )
-    )
-    return opened.unionByName(ended)
 
 
 def _clustering(step: Step) -> list[str] | None:

@@ -17,7 +17,7 @@ from parqlake.pipeline.graph import Node, ordered
 from parqlake.pipeline.place import Place
 from parqlake.pipeline.report import Run
 from parqlake.pipeline.running import Asked, OnPhase, Runner
-from parqlake.pipeline.steps import Step, StepOptions, make_step
+from parqlake.pipeline.steps import Mode, Step, StepOptions, make_step
 from parqlake.pipeline.windows import Window, backfill_windows, next_window
 from parqlake.table.lake import Lake
 from parqlake.wiring import connect
@@ -163,7 +163,7 @@ class Pipeline:
             raise InvalidOptionError(f'pipeline "{self.name}" has a step "{step.name}" already; give it another name')
         self._steps[step.name] = step
         try:
-            _ = self.steps
+            _check_reads(self.steps)
         except Exception:
             del self._steps[step.name]
             raise
@@ -241,11 +241,24 @@ class Pipeline:
                 f'no step of pipeline "{self.name}" has a cursor that {backfill[0]!r} lies on; a backfill needs '
                 "incremental=cursor(…)"
             )
+        again = [step.name for step in chosen if step.incremental is not None and step.mode is Mode.APPEND]
+        if again:
+            raise InvalidOptionError(
+                f'a backfill would write rows of step "{again[0]}" again that runs have taken before, since '
+                "mode=\"append\" knows no keys; use mode='merge' with keys=[…]"
+            )
         label = run_id or "backfill"
         runs = tuple(self._once(f"{label} {window}", on_phase, steps=chosen, window=window) for window in windows)
         return Run(label, all(run.replayed for run in runs), runs[-1].report, runs)
 
-    def stream(self, *, checkpoint: str | PathLike[str], available_now: bool = True, every: str | None = None) -> Any:
+    def stream(
+        self,
+        *,
+        checkpoint: str | PathLike[str],
+        available_now: bool = True,
+        every: str | None = None,
+        step: str | None = None,
+    ) -> Any:
         """Runs the pipeline once for each batch of a stream, exactly once; see `parqlake.pipeline.streaming`.
 
         One step returns a streaming frame (`spark.readStream…`); its batches take the place of its rows, and the other
@@ -255,13 +268,18 @@ class Pipeline:
             checkpoint: a folder where Spark remembers how far the stream was read; one for each pipeline.
             available_now: takes what there is and stops, for a scheduled catch-up; returns when that is done.
             every: goes on for ever, with a batch so often: `"1 minute"`. Not together with `available_now=True`.
+            step: the step that returns the streaming frame. If left out, the functions of all steps that have neither
+                a source nor a cursor are called once to find it.
 
         Returns:
             Spark's `StreamingQuery`.
         """
         from parqlake.pipeline.streaming import stream
 
-        return stream(self, str(checkpoint), available_now=available_now and every is None, every=every)
+        known = [one.name for one in self._checked_steps()]
+        if step is not None and step not in known:
+            raise InvalidOptionError(f'step={step!r} is none of pipeline "{self.name}";{suggestion(step, known)}')
+        return stream(self, str(checkpoint), available_now=available_now and every is None, every=every, only=step)
 
     def spark(self) -> Any:
         """The session that runs use."""
@@ -324,6 +342,18 @@ def _going_back(steps: Sequence[Step], *, by_number: bool) -> list[Step]:
         if own or (step.incremental is None and any(other.tables_written & step.tables_read for other in chosen)):
             chosen.append(step)
     return chosen
+
+
+def _check_reads(steps: Sequence[Step]) -> None:
+    """Refuses `reads` of what the pipeline writes: a function's `lake` shows what is committed, not what a run does."""
+    for step in steps:
+        for writer in steps:
+            for name in sorted(step.reads & writer.tables_written):
+                raise InvalidOptionError(
+                    f'step "{step.name}": reads=["{name}"], which step "{writer.name}" of the same pipeline writes; '
+                    f'to see what the run writes, take it as a source: source={{"rows": table("{name}")}}; to see it '
+                    "as it was before, leave it out of reads"
+                )
 
 
 def absolute(folder: str, base: Path) -> str:

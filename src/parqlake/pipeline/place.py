@@ -37,9 +37,11 @@ class Place:
         return None if found is None else Watermark.from_dict(found.value)
 
     def version(self, step: str, table: str) -> int:
-        """Up to which version a step has taken the changes of a table."""
+        """Up to which version a step has taken the changes of a table; 0 if another one has its name by now."""
         found = self.lake.record(self.watermarks, f"changes/{step}/{table}")
-        return 0 if found is None else int(found.value["version"])
+        if found is None or found.value.get("table") not in (None, self.lake.table(table)._info.uuid):
+            return 0
+        return int(found.value["version"])
 
     def report(self, run_id: str) -> RunReport | None:
         """What the run of that id came to, if it succeeded."""

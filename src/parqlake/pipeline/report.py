@@ -6,7 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from parqlake.core.errors import ParqlakeError
 from parqlake.core.runs import RunRecord, RunStatus
+
+_LONGEST_ERROR = 4_000
+"""Characters of an error that the catalog keeps; Spark's may be as long as a stack is deep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +45,9 @@ class StepReport:
         name: of the step.
         target: the table that it writes.
         mode: how.
-        rows: what the step returned, in its window and without duplicates.
+        rows: what the step returned, in its window.
         written: what went to the target.
-        counts: rows `inserted`, `updated`, `deleted` in the target; `quarantined` and `dropped` before it.
+        counts: rows `inserted`, `updated`, `deleted` in the target; before it `quarantined`, `dropped`, `duplicates`.
         rules: how the expectations were met.
         window: of the cursor.
         inputs: what was read.
@@ -192,3 +196,17 @@ class Run:
         """The versions that it made, by table."""
         outputs = self.report.record.outputs
         return {made.table: made.version for made in outputs if made.version is not None}
+
+
+def on_record(error: BaseException, *, samples: bool) -> str:
+    """An error as the catalog keeps it; without samples those of Spark and of users, which may show rows, by name only.
+
+    Example:
+        >>> on_record(ValueError("ann owes 7"), samples=False)
+        'ValueError'
+    """
+    kind = type(error).__name__
+    if samples or isinstance(error, ParqlakeError):
+        return f"{kind}: {error}"[:_LONGEST_ERROR]
+    condition = getattr(error, "getCondition", lambda: None)()  # what Spark calls the kind of error
+    return kind if condition is None else f"{kind}: {condition}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Required, TypedDict, Unpack
 
@@ -15,7 +15,7 @@ from parqlake.core.names import parse_table_name
 from parqlake.pipeline.dedupe import Order, parse_order
 from parqlake.pipeline.expectations import Action, Expectation, RowRule, TableRule, checked_expectations
 from parqlake.pipeline.maintain import Maintain
-from parqlake.pipeline.sources import Source
+from parqlake.pipeline.reading import Source, Taken
 from parqlake.pipeline.windows import Cursor
 
 BATCH = "batch"
@@ -110,6 +110,16 @@ class Step:
         return self.reads | {name for source in self.sources.values() for name in source.tables} | asked
 
     @property
+    def deletes_missing(self) -> bool:
+        """Whether keys that do not come any more are deleted from the target."""
+        return self.mode is Mode.SNAPSHOT or (self.mode is Mode.MERGE and self.strategy.deletes)
+
+    @property
+    def rejects(self) -> bool:
+        """Whether expectations keep rows from the target."""
+        return any(rule.action in (Action.DROP, Action.QUARANTINE) for rule in self.row_rules)
+
+    @property
     def tables_written(self) -> frozenset[str]:
         """The tables that it writes."""
         return frozenset((self.target, *self.quarantines))
@@ -150,6 +160,23 @@ def make_step(function: Callable[..., Any], **options: Unpack[StepOptions]) -> S
     return step
 
 
+def lacking(step: Step, taken: dict[str, Taken]) -> str:
+    """Why the step cannot run, or need not; a source without news beside one with some becomes a frame without rows."""
+    remembering = {name for name in taken if getattr(step.sources[name], "remembers", False)}
+    for name, one in taken.items():
+        if one.frame is None and name not in remembering:
+            return f"{', '.join(read.name for read in one.inputs)} is not there yet"
+    if remembering and all(taken[name].frame is None for name in remembering):
+        return "nothing new"
+    for name in remembering:
+        one = taken[name]
+        if one.frame is None and one.empty is None:
+            return f"nothing new for {name}, whose columns are not known; give it a schema"
+        if one.frame is None and one.empty is not None:
+            taken[name] = replace(one, frame=one.empty())
+    return ""
+
+
 def _check_together(step: Step, strategy: str | None, place: str) -> None:
     mode = step.mode
     if mode.by_keys and not step.keys:
@@ -170,8 +197,14 @@ def _check_together(step: Step, strategy: str | None, place: str) -> None:
             f'{place}a lookback sees rows again, which mode="{mode}" would write again; use mode="merge" with keys, or '
             "leave the lookback out"
         )
-    if cursor is not None and mode is Mode.SNAPSHOT:
-        raise InvalidOptionError(f'{place}mode="snapshot" needs all rows each time; leave incremental out')
+    remembering = any(getattr(source, "remembers", False) for source in step.sources.values())
+    if cursor is not None and remembering:
+        raise InvalidOptionError(
+            f"{place}new_files(…) and changes(…) remember by themselves what is new, and a cursor would leave out rows "
+            "of it for good; leave incremental out"
+        )
+    if step.deletes_missing:
+        _check_snapshot(step, place, remembering=remembering)
     if cursor is not None and mode is Mode.OVERWRITE and step.where is None:
         raise InvalidOptionError(
             f'{place}mode="overwrite" would replace all rows by the new ones; use "append" or "merge", or say by '
@@ -179,6 +212,23 @@ def _check_together(step: Step, strategy: str | None, place: str) -> None:
         )
     if step.target in step.quarantines:
         raise InvalidOptionError(f"{place}rows that are rejected cannot go to {step.target}, the target itself")
+
+
+def _check_snapshot(step: Step, place: str, *, remembering: bool) -> None:
+    """What would delete rows that are still there must not come together with modes that delete what does not come."""
+    how = f'mode="{step.mode}"' + ("" if step.mode is Mode.SNAPSHOT else f' with strategy="{step.strategy}"')
+    if step.incremental is not None:
+        raise InvalidOptionError(f"{place}{how} needs all rows each time; leave incremental out")
+    if remembering:
+        raise InvalidOptionError(
+            f"{place}{how} needs all rows each time, and new_files(…) and changes(…) give only the new ones; use "
+            'files(…) or table(…), or mode="merge"'
+        )
+    if step.rejects:
+        raise InvalidOptionError(
+            f"{place}{how} would delete the row of a key whose new row is dropped or quarantined; let such "
+            "expectations .warn() or .fail(), or check the rows in a step of their own before this one"
+        )
 
 
 def _sources(given: Any, place: str) -> dict[str, Source]:

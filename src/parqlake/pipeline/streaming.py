@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parqlake.core.errors import InvalidOptionError
+from parqlake.core.errors import InvalidOptionError, TableNotFoundError
 from parqlake.table.sources import is_spark_frame
 
 if TYPE_CHECKING:
@@ -13,15 +13,20 @@ if TYPE_CHECKING:
 _QUERY_ID = "sql.streaming.queryId"
 
 
-def stream(pipeline: Pipeline, checkpoint: str, *, available_now: bool, every: str | None) -> Any:
+def stream(
+    pipeline: Pipeline, checkpoint: str, *, available_now: bool, every: str | None, only: str | None = None
+) -> Any:
     """Starts the stream of the one step that returns a streaming frame; see `Pipeline.stream`."""
     spark = pipeline.spark()
     found = {}
     for step in pipeline.steps:
-        if step.sources or step.incremental is not None:
+        if step.sources or step.incremental is not None or only not in (None, step.name):
             continue
         given = {"spark": spark, "lake": pipeline.lake, "since": None, "until": None, "run_id": None}
-        frame = step.function(**{name: given[name] for name in step.parameters})
+        try:
+            frame = step.function(**{name: given[name] for name in step.parameters})
+        except TableNotFoundError:  # it reads what the first batch has yet to make, and so is no stream by itself
+            continue
         if is_spark_frame(frame) and frame.isStreaming:
             found[step.name] = frame
     if len(found) != 1:

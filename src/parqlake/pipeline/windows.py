@@ -1,11 +1,12 @@
 """Cursors, watermarks and windows: which rows a run asks for, and how far that brings the pipeline.
 
-A watermark is the highest cursor value that was committed, and the end of what was asked for up to then. Nothing here
-reads or writes: runs and tests put in what they know and get a value back.
+A watermark is the highest cursor value that was committed, and the end of what was asked for from the cursor's start
+on. Nothing here reads or writes: runs and tests put in what they know and get a value back.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -19,6 +20,7 @@ Point = datetime | int
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_NUMBER = 2**63 - 1
 MOST_WINDOWS = 100_000
+_NUMBER = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Watermark:
     value: Point | None
     """The highest cursor value that was committed."""
     covered: Point
-    """Everything up to here was asked for."""
+    """Everything from the cursor's start up to here was asked for, and will not be by itself again."""
 
     def to_dict(self) -> dict[str, Any]:
         """As it is kept in the catalog."""
@@ -113,30 +115,40 @@ def next_window(asked: Cursor, known: Watermark | None, *, now: datetime, by_key
     return Window(since, until, with_since=by_keys or known.value is None)
 
 
-def moved(known: Watermark | None, window: Window, seen: Point | None) -> Watermark | None:
-    """The watermark after a window was committed in which `seen` was the highest value.
+def moved(known: Watermark | None, window: Window, seen: Point | None, *, start: Point) -> Watermark | None:
+    """The watermark after a window was committed in which `seen` was the highest value; None if there is none yet.
 
     A window that leaves a gap behind what was covered, as a backfill may, does not move it: what is in the gap would
-    never be asked for.
+    never be asked for. The window of an ordinary run ends at the present, beyond all rows; what it covers is what it
+    saw, since rows may still come in between. That of a backfill covers what it was asked to.
+
+    Args:
+        known: before the window.
+        window: what was asked for.
+        seen: the highest value that was committed.
+        start: where the cursor begins, which is what is covered at first.
     """
-    if known is None:
-        return Watermark(seen, window.until)
-    if _after(window.since, known.covered):
+    before = known or Watermark(None, start)
+    if _after(window.since, before.covered):
         return known
-    values: list[Any] = [value for value in (known.value, seen) if value is not None]
-    covered = known.covered if _after(known.covered, window.until) else window.until
-    return Watermark(max(values, default=None), covered)
+    values: list[Any] = [value for value in (before.value, seen) if value is not None]
+    reached = seen if window.with_until else window.until
+    further = reached is not None and _after(reached, before.covered)
+    return Watermark(max(values, default=None), reached if further and reached is not None else before.covered)
 
 
 def backfill_windows(first: Any, last: Any, size: Any) -> list[Window]:
     """Cuts the range from `first` up to, not including, `last` into windows of one size; the last may be shorter.
 
+    Text that is all digits, as a command line gives it, is a number where the size is one.
+
     Example:
         >>> [str(window) for window in backfill_windows(0, 25, 10)]
         ['[0, 10)', '[10, 20)', '[20, 25)']
     """
-    begin: Any = point(first, "backfill")
-    end: Any = point(last, "backfill")
+    counts = bool(_NUMBER.fullmatch(str(size)))
+    begin: Any = _numbered(first) if counts else point(first, "backfill")
+    end: Any = _numbered(last) if counts else point(last, "backfill")
     if isinstance(begin, int) != isinstance(end, int):
         raise InvalidOptionError(f"backfill=({first!r}, {last!r}, …) mixes a moment and a number")
     step = _step(size) if isinstance(begin, int) else parse_age(size, "backfill")
@@ -152,6 +164,10 @@ def backfill_windows(first: Any, last: Any, size: Any) -> list[Window]:
         windows.append(Window(begin, until, with_until=False))
         begin = until
     return windows
+
+
+def _numbered(place: Any) -> Any:
+    return int(place) if isinstance(place, str) and _NUMBER.fullmatch(place) else point(place, "backfill")
 
 
 def _step(size: Any) -> int:
