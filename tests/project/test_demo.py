@@ -13,9 +13,9 @@ import pytest
 
 from parqlake.core.errors import JavaMissingError
 from parqlake.spark.session import check_java
+from parqlake.testing.plugin import QUICK_JAVA
 
 
-@pytest.mark.slow
 def test_the_demo_runs_on_spark_and_every_promise_holds(root: Path, tmp_path: Path) -> None:
     try:
         check_java()
@@ -24,7 +24,10 @@ def test_the_demo_runs_on_spark_and_every_promise_holds(root: Path, tmp_path: Pa
             raise
         pytest.skip(str(error))
     command = [sys.executable, str(root / "examples/demo.py"), "--folder", "lake", "--rows", "2000"]
-    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=600)
+    environment = {**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True, timeout=600
+    )
     assert "13 of 13 promises held" in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0
     assert "\x1b" not in done.stdout

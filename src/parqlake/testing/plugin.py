@@ -32,7 +32,7 @@ _MARKERS = (
     "engine_work: what an engine writes is looked at; Spark takes part without being asked for",
     "xdist_group(name): tests of one group run on one worker of pytest-xdist",
 )
-_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Small jobs are over before Java's second compiler has paid for itself: tests take less than half the time."""
 _PANDAS_WARNING = "PySpark does not yet fully support pandas"
 
@@ -98,7 +98,7 @@ def postgres() -> Iterator[PostgresServer]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A local Spark session, started once, stopped at the end."""
-    os.environ.setdefault("JDK_JAVA_OPTIONS", _QUICK_JAVA)
+    os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_JAVA)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=_PANDAS_WARNING)
         try:
