@@ -29,6 +29,9 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if min(shutil.disk_usage(_MEMORY).free, psutil.virtual_memory().available) < _ENOUGH_BYTES:
         return
-    folder = tempfile.mkdtemp(prefix="parqlake-tests-", dir=_MEMORY)
+    for left in _MEMORY.glob("parqlake-tests-*"):  # of a run that was killed
+        if not psutil.pid_exists(int(left.name.split("-")[2])):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = tempfile.mkdtemp(prefix=f"parqlake-tests-{os.getpid()}-", dir=_MEMORY)
     config.option.basetemp = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
