@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from parqlake.core.errors import InvalidOptionError, LakeNotFoundError, suggestion
+from parqlake.core.variables import expanded
 
 CONFIG = "parqlake.toml"
 LAKE_VARIABLE = "PARQLAKE_LAKE"
 CATALOG_VARIABLE = "PARQLAKE_CATALOG"
 KEYS = ("lake", "catalog", "storage_options")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _FILE_URL = re.compile(r"(sqlite|duckdb):///(?!/)(.+)", re.DOTALL)
 
 
@@ -111,16 +111,7 @@ def _expanded(value: Any, where: str, environ: Mapping[str, str]) -> Any:
         return {key: _expanded(item, f"{where}.{key}", environ) for key, item in value.items()}
     if isinstance(value, list):
         return [_expanded(item, where, environ) for item in value]
-    if not isinstance(value, str):
-        return value
-
-    def variable(found: re.Match[str]) -> str:
-        name = found.group(1)
-        if name not in environ:
-            raise InvalidOptionError(f"{where} wants ${{{name}}}, which the environment does not have; set {name}")
-        return environ[name]
-
-    return _VARIABLE.sub(variable, value)
+    return expanded(value, where, environ) if isinstance(value, str) else value
 
 
 def here() -> Path:

@@ -17,13 +17,13 @@ Example:
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from parqlake.core.errors import InvalidOptionError, suggestion
+from parqlake.core.variables import VARIABLE, expanded
 from parqlake.pipeline import expectations, sources
 from parqlake.pipeline.addresses import holds_secret, is_secret, is_written_out
 from parqlake.pipeline.expectations import Expectation
@@ -34,7 +34,6 @@ from parqlake.pipeline.steps import BATCH, make_step
 from parqlake.pipeline.windows import Cursor, cursor
 from parqlake.wiring import connect
 
-_SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _TOP = ("pipeline", "spark", "steps")
 _PIPELINE = ("name", "lake", "catalog", "storage_options", "samples")
 _SPARK = ("master", "memory", "config")
@@ -241,15 +240,9 @@ def _secrets(given: Any, place: str) -> dict[str, Any]:
 
 def _secret(text: str, place: str) -> str:
     """The text with `${NAME}` from the environment; what is not there is told by name, never by value."""
-    if holds_secret(_SECRET.sub("", text)):
+    if holds_secret(VARIABLE.sub("", text)):
         raise InvalidOptionError(
             f"{place} is an address with a password or token that stands in the file; put it into the environment, and "
             'write "${NAME}"'
         )
-
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            raise InvalidOptionError(f"{place} asks for ${{{found[1]}}}, which is not set in the environment")
-        return os.environ[found[1]]
-
-    return _SECRET.sub(value, text)
+    return expanded(text, place, os.environ)

@@ -39,7 +39,7 @@ class Place:
     def version(self, step: str, table: str) -> int:
         """Up to which version a step has taken the changes of a table; 0 if another one has its name by now."""
         found = self.lake.record(self.watermarks, f"changes/{step}/{table}")
-        if found is None or found.value.get("table") not in (None, self.lake.table(table)._info.uuid):
+        if found is None or found.value.get("table") not in (None, self.lake.table(table).info.uuid):
             return 0
         return int(found.value["version"])
 

@@ -396,5 +396,5 @@ class Runner:
 def _application_id(spark: Any) -> str | None:
     try:
         return None if spark is None else str(spark.sparkContext.applicationId)
-    except Exception:
+    except Exception:  # Spark Connect has no context to ask; a run is recorded without it
         return None

@@ -119,7 +119,7 @@ class ChangesSource:
         if first >= last:
             return Taken(None, (read,), empty=lambda: source.changes(last, last, keys=keys).to_spark(reading.spark))
         found = source.changes(first, last, keys=keys)
-        seen = {self.name: {"version": last, "table": source._info.uuid}}
+        seen = {self.name: {"version": last, "table": source.info.uuid}}
         return Taken(found.to_spark(reading.spark), (read,), versions=seen)
 
 
