@@ -16,7 +16,10 @@ import pytest
 import parqlake
 from parqlake import Lake, errors
 from parqlake.core.keys import is_prunable
+from parqlake.core.schema import canonical_schema
+from parqlake.testing.backends import Backend
 from parqlake.testing.data import orders, state
+from parqlake.testing.frames import spark_holds
 from parqlake.testing.plugin import Read
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -289,7 +292,7 @@ def test_files_that_were_changed_after_the_import_are_found(lake: Lake) -> None:
     assert "changed after its import" in findings["landing/c.parquet"]
 
 
-def test_statistics_of_other_writers_never_hide_a_row(lake: Lake) -> None:
+def test_statistics_of_other_writers_never_hide_a_row(lake: Lake, backend: Backend) -> None:
     """Types whose footers speak in other units or encodings; a NaN that a writer took for the least value."""
     columns = {
         "half": pa.array([1, 2, 3], pa.float32()).cast(pa.float16()),
@@ -307,6 +310,9 @@ def test_statistics_of_other_writers_never_hide_a_row(lake: Lake) -> None:
         "nan": pa.array([float("nan"), 1.0, -1.0]),
     }
     table = pa.table(columns)
+    if backend.engine == "spark":  # which refuses the other types by name; the other engines see them all
+        table = table.select([field.name for field in canonical_schema(table.schema) if spark_holds(field.type)])
+        assert {"zone", "tiny", "big", "long", "nan"} <= set(table.column_names)
     put(lake, "types/a.parquet", table, row_group_size=1, store_decimal_as_integer=True)
     other = table.drop_columns(["zone"])  # which the timestamps that Spark once wrote do not know
     put(lake, "types/b.parquet", other, use_deprecated_int96_timestamps=True)
